@@ -71,7 +71,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], folder: Path, *,
 
 
 def tree_cpu_seconds(pid: int) -> float:
-    """The processor time of a process and its descendants until now, those included that it has waited for."""
+    """The processor time of a process and its descendants until now, including children that have ended."""
     root = psutil.Process(pid)
     total = 0.0
     for member in [root, *root.children(recursive=True)]:

@@ -158,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
 
 @contextlib.contextmanager
 def _cluster(scratch: Path) -> Iterator[dict[str, str]]:
-    """A standalone master and a worker with all cores; gives the variables that both Spark programs look at.
+    """A standalone master and a worker with all cores; returns the variables that both Spark programs look at.
 
     The processor time of executors is not in the measurements: they are children of the worker.
     """

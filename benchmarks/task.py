@@ -74,7 +74,7 @@ def run_chain(_: object, spec: JobSpec) -> list[report.TaskReport]:
 
 
 def answers(_: object, pickled: bytes, count: int) -> list[dict[str, Any]]:
-    """Run the tasks of a spread in this process; gives their answers."""
+    """Run the tasks of a spread in this process; returns their answers."""
     numbers = (pa.RecordBatch.from_pydict({"id": [number]}) for number in range(count))
     return _timed("spread", spread.run_task(pickled, numbers))
 

@@ -190,7 +190,7 @@ def _failure(verdict: Verdict, record: RunResult) -> str:
 
 
 def with_parameters(text: str) -> str:
-    """The text with the operator's parameters for those options and settings of a run that it proposes."""
+    """The text, with the operator's parameters in place of the command-line options and settings that it proposes."""
     written = set(_OPTION.findall(text))
     known = {**_PARAMETERS, **_SETTINGS}
     found = {option: known[option] for option in known if option in written}

@@ -16,7 +16,7 @@ from clinker_provider.hooks.clinker_spark import DEFAULT_GRACE_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-#: So many lines of a command are kept for its error.
+#: The number of a command's last lines that its error shows.
 _TAIL_LINES = 40
 
 
@@ -52,7 +52,7 @@ class ClinkerCommandHook(BaseHook):
         return "\n".join(self._tail)
 
     def run(self, arguments: Sequence[str], *, folder: str | None = None, output: IO[str] | None = None) -> int:
-        """Run a command to its end; gives its return code, negative for a signal.
+        """Run a command to its end; returns its return code, negative for a signal.
 
         Args:
             arguments: what stands after `clinker`.

@@ -125,7 +125,7 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
 
     @property
     def rest_urls(self) -> tuple[str, ...]:
-        """The REST servers of the standalone masters, of which there may be several."""
+        """The REST servers of the standalone masters; there may be several."""
         scheme, port = self._connection["rest_scheme"] or "http", self._connection["rest_port"]
         hosts = [each.rpartition(":")[0] or each for each in self.master.removeprefix("spark://").split(",")]
         return tuple(f"{scheme}://{host}:{port}" for host in hosts)

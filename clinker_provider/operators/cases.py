@@ -56,7 +56,7 @@ class ClinkerTestOperator(BaseOperator):
         self._hook: ClinkerCommandHook | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Run the cases; gives the counts.
+        """Run the cases; returns the counts.
 
         Raises:
             ClinkerConfigError: a case fails, or there is none.

@@ -56,7 +56,7 @@ class ClinkerMetricsCollectOperator(BaseOperator):
         self.store_conn_id = store_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Collect; gives the counts.
+        """Collect; returns the counts.
 
         Raises:
             ClinkerConfigError: a URI leads nowhere, or the archive is one.

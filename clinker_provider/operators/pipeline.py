@@ -223,7 +223,7 @@ class PipelineOperator(BaseOperator):
         return validation.lasting_problems_of(subject, unknown, names)
 
     def invalid(self, reason: str) -> ClinkerPipelineInvalid:
-        """An import error that says which task of which file it is about."""
+        """An import error that names the file and the task."""
         dag = self.get_dag()
         where = f"{dag.fileloc}: DAG {dag.dag_id!r}, task" if dag else "task"
         shown = outcome.with_parameters(reason)

@@ -75,7 +75,7 @@ class ClinkerDlqReplayOperator(PipelineOperator):
         self._hook: ClinkerCommandHook | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Replay; gives the counts.
+        """Replay; returns the counts.
 
         Raises:
             ClinkerError: one of its kinds.

@@ -221,7 +221,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         self._declare_assets()
 
     def execute(self, context: Context) -> dict[str, Any] | None:
-        """Run the pipeline; gives the XCom `return_value`.
+        """Run the pipeline; returns the XCom `return_value`.
 
         Raises:
             ClinkerError: a subclass of it; a subclass of `AirflowFailException` is not retried.
@@ -693,7 +693,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             if is_stored and self._hook.is_cluster_mode:
                 self._ship(self._hook, subject, folder, execution_id, place, context)
             if parent and self._hook.is_cluster_mode:
-                # The driver may be another user there: whoever may write in the folder that they share may write here.
+                # The driver may run as another user, so the folder gets the permissions of the shared folder around it.
                 folder.chmod(parent.stat().st_mode & 0o7777)
             self.leaves_event_log = self._hook.leaves_event_log
             if is_stored:

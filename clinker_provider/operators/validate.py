@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: No more records of a node are shown.
 _MOST_RECORDS = 100
-#: So many characters of records go to the XCom: all databases that Airflow knows, and its pages, take them.
+#: The most characters of records in the XCom: every database of Airflow and its pages can hold them.
 _MOST_CHARACTERS = 48_000
 #: Rendered templates that name no node.
 _WORDS = {"": False, "none": False, "false": False, "true": True}
@@ -79,7 +79,7 @@ class ClinkerValidateOperator(PipelineOperator):
         self._hook: ClinkerCommandHook | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Check; gives a summary.
+        """Check; returns a summary.
 
         Raises:
             ClinkerConfigError: with all problems, when there are errors; the preview names no node of the pipeline.

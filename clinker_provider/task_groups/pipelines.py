@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.plan.explain.datasets import Datasets
 
-#: A pipeline file, told from channels, modules and cases.
+#: A top-level key that only pipeline files have; channels, modules and cases have others.
 _PIPELINE = re.compile(r"^(?:pipeline|nodes)\s*:", re.MULTILINE)
 #: Cases of pipelines, which name pipelines themselves.
 _NO_PIPELINES = ("*.test.yaml", "*.test.yml")

@@ -53,7 +53,7 @@ def _served(argv: Sequence[str]) -> int:
 
 
 def main(argv: Sequence[str], *, to_the_end: bool = False) -> int:
-    """Run one command; gives the exit code of `contract.ExitCode`. `to_the_end`: the process ends with it."""
+    """Run one command; returns the exit code of `contract.ExitCode`. `to_the_end`: the process ends with it."""
     standard_streams.prepare()
     return int(standard_streams.completed("clinker", lambda: _main(argv, to_the_end), ExitCode.IO))
 

@@ -28,7 +28,7 @@ def main(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Show records of some nodes; gives the exit code of `contract.ExitCode`.
+    """Show records of some nodes; returns the exit code of `contract.ExitCode`.
 
     Args:
         path: the pipeline's file.

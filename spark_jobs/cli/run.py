@@ -34,7 +34,7 @@ _MOST_COLUMNS = 8
 
 
 def execute(plan: Plan, options: RunOptions, reporter: report.Reporter) -> int:
-    """Run a plan; gives the exit code of `contract.ExitCode`."""
+    """Run a plan; returns the exit code of `contract.ExitCode`."""
     from spark_jobs.execute import identity, interrupts, logs
     from spark_jobs.execute.run import executor
     from spark_jobs.execute.spark import masking

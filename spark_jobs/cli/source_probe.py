@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from spark_jobs.plan.physical.inputs import Discovered
     from spark_jobs.scan.files import InputFile
 
-#: So many files of a source are looked into.
+#: The number of files of a source that are inspected.
 MOST_FILES = 200
-#: So many bytes of a source are read that has no header: each record brings its names.
+#: The bytes that are read of a source without a header, in which each record names its own columns.
 MOST_BYTES = 8 << 20
 
 

@@ -35,7 +35,7 @@ def prepare() -> None:
 
 
 def completed(name: str, command: Callable[[], int], failed: int) -> int:
-    """Run a command until its output is written; gives its exit status, and `failed` when that cannot be done."""
+    """Run a command until its output is written; returns its exit status, and `failed` when that cannot be done."""
     try:
         status = command()
         sys.stdout.flush()
@@ -53,7 +53,7 @@ def completed(name: str, command: Callable[[], int], failed: int) -> int:
 
 @contextmanager
 def given_up(name: str, stream: TextIO) -> Iterator[None]:
-    """Within, errors of a closed stream are ignored: the work is done and the exit status stands."""
+    """Ignores errors of a closed stream: the work is done and the exit status stands."""
     try:
         yield
         stream.flush()

@@ -135,7 +135,7 @@ class Problems:
         self._reason: Rows | None = None
 
     def note(self, rows: Rows, reason: Reason, blamed: int | None) -> None:
-        """Records that a column fails; the texts of the field `blamed` are those to show."""
+        """Add records that fail at a column; dead letters show the texts of the field `blamed`."""
         if not len(rows):
             return
         if self._reason is None:

@@ -355,7 +355,7 @@ def _declared(static: Type) -> Callable[[str], Decimal | None]:
 
 
 def _with_offsets(column: pa.StringArray, usual: pa.Array, static: Type, date_formats: tuple[str, ...]) -> pa.Array:
-    """The values, with those texts whose offset the first format reads in the local time of its zone."""
+    """The values, completed by the texts whose offset the first format reads in the local time of its zone."""
     found = date_forms.usual_offset(date_formats) if static.kind in (Kind.DATE, Kind.DATETIME) else None
     if found is None:
         return usual

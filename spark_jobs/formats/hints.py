@@ -132,7 +132,7 @@ _TIME = r"(?:[ T][0-9]{1,2}:[0-9]{2})"
 
 
 def _dates() -> tuple[Hint, ...]:
-    """The forms of dates whose parts can be told apart, with and without a time of day."""
+    """The forms of dates whose parts are unambiguous, with and without a time of day."""
     found = []
     forms = [
         (rf"{_DAY}[.]{_MONTH}[.]", "%d.%m."),

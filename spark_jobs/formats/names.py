@@ -41,7 +41,7 @@ class Search(Protocol):
     """Looks into files before a run reads them: in this process or by tasks."""
 
     def prefetched(self, files: Sequence[InputFile]) -> AbstractContextManager[None]:
-        """Within, the beginnings of those files that are objects are fetched before a reader looks at them."""
+        """Fetches the beginnings of files in stores ahead of their readers, while the context lasts."""
 
     def sample(self, reader: Reader, parts: Sequence[Part]) -> list[Part] | None:
         """The parts that are searched now, at most one of each file, where reading will report other names.

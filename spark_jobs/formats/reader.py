@@ -235,7 +235,7 @@ class Reader(ABC):
             if file_plan.file.most_records is not None:
                 outcome.records = min(outcome.records, file_plan.file.most_records)
             return
-        # Without columns all names would be news, and reading may end with those: here nobody asks for names.
+        # Without columns all names would be new, and new names may end the reading; names are not needed here.
         bare = replace(file_plan, columns=FileColumns(file_plan.columns.width, ()), known=None)
         for _ in self.read(split, bare, Reading((), record_bytes=self.record_bytes), outcome):
             # The blocks themselves are not wanted: reading them on counts the records.

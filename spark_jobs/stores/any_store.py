@@ -1,4 +1,4 @@
-"""All stores as one: the scheme of a place says which of them is asked."""
+"""A store that passes each request to the store of the URI's scheme."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def store(scheme: str, settings: StoreSettings) -> WritableStore:
-    """The store of a scheme. Its client is loaded when it is asked for something.
+    """The store of a scheme. Its client is loaded by the first request.
 
     Args:
         scheme: one of `location.READABLE`.

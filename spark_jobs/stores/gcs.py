@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 ATTEMPTS = 6
 _CONNECT_S, _READ_S = 10, 60
 _CONNECTIONS = 64
-#: So many objects are in one page of a list; the store gives no more.
+#: The number of objects in a page of a list: the store's maximum.
 PAGE_KEYS = 1000
-#: So many objects are composed in one request, and so many requests are on their way at a time.
+#: The most objects in a compose request, and the number of requests at a time.
 COMPOSED = 32
 _THREADS = 16
 #: Objects of any length are composed as they are; cutting one would mean that a task reads and sends it.

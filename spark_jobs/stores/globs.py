@@ -44,7 +44,7 @@ def named(uri: str, stores: StoreSettings) -> Object | None:
     store = opening.store(place.scheme, stores)
     found = store.describe(place)
     if found is None:
-        # Whether the bucket is there, and may be looked into, is told by asking for a list.
+        # A list request shows whether the bucket exists and may be listed.
         next(iter(store.pages(place, deep=False)), None)
     return found
 

@@ -45,7 +45,7 @@ _NAMES_BYTES = 16_000
 #: Folders of this product begin so; empty ones go.
 _HIDDEN = ".clinker-"
 _ATTRIBUTE = f"user.{MARK}"
-#: Whoever is about to replace a version needs milliseconds; after so many seconds it is dead.
+#: A process that replaces a version takes milliseconds; after so many seconds it is taken to be dead.
 _CLAIM_S = 30.0
 _PAUSE_S = 0.05
 _THREADS = 16

@@ -37,7 +37,7 @@ class _Fetcher:
         self._most_waiting = most_waiting
         self._threads = threads
         self._waiting: dict[tuple[str, str], Future[bytes]] = {}
-        #: Whoever wanted these did not wait for their turn.
+        #: Objects that were read before their turn.
         self._passed: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
         self._fill()
@@ -102,7 +102,7 @@ def take(uri: str, version: str) -> bytes | None:
 
 @contextmanager
 def prefetched(heads: Sequence[Head], most_waiting: int = MOST_WAITING) -> Iterator[None]:
-    """Within, the beginnings of some objects are fetched ahead, in this order.
+    """Fetches the beginnings of some objects ahead, in this order, while the context lasts.
 
     Args:
         heads: the beginnings.
@@ -121,7 +121,7 @@ def prefetched(heads: Sequence[Head], most_waiting: int = MOST_WAITING) -> Itera
 
 @contextmanager
 def batches(keys: Sequence[Sequence[tuple[str, str]]], fetch: Callable[[int], Sequence[Answer]]) -> Iterator[None]:
-    """Within, the beginnings of some objects are fetched batch by batch.
+    """Fetches the beginnings of some objects batch by batch, while the context lasts.
 
     Args:
         keys: the URIs and versions of the objects of each batch, in the order in which they will be looked at.

@@ -24,7 +24,7 @@ def writable(settings: StoreSettings) -> AnyStore:
 
 
 def open_object(uri: str, size: int, version: str, settings: StoreSettings) -> ObjectReader:
-    """An object for reading; nothing is asked of the store yet.
+    """An object for reading; sends no request yet.
 
     Args:
         uri: where it is.

@@ -36,7 +36,7 @@ _CHUNK_BYTES = 1 << 20
 _IDENTITY = (
     "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", *proxies.VARIABLES,
 )  # fmt: skip
-#: So many keys are in one page of a list; stores give no more.
+#: The number of keys in a page of a list: the stores' maximum.
 PAGE_KEYS = 1000
 
 #: The right that an operation needs.

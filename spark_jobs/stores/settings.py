@@ -126,7 +126,7 @@ class StoreSettings:
         return replace(self, s3=self.s3.resolved(), gcs=self.gcs.resolved(), hdfs=self.hdfs.resolved())
 
     def completed(self, other: StoreSettings) -> StoreSettings:
-        """The same, with the others' settings for each kind of store of which these say nothing."""
+        """These settings, completed by the other ones for each kind of store without settings here."""
         own = {each.name: getattr(self, each.name) for each in fields(self)}
         return StoreSettings(
             **{name: getattr(other, name) if said == type(said)() else said for name, said in own.items()}

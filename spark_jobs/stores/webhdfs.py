@@ -305,7 +305,7 @@ def _refused(
 
 
 def _token_file() -> tuple[str | None, int]:
-    """The file of tokens and when it was written: whoever renews a token writes the file anew."""
+    """The file of tokens and its modification time: renewing a token rewrites the file."""
     path = os.environ.get(_TOKENS)
     try:
         return path, os.stat(path).st_mtime_ns if path else 0
@@ -329,6 +329,6 @@ def _without_token(record: logging.LogRecord) -> bool:
 
 @lru_cache(maxsize=1)
 def _pool(process: int) -> proxies.Connections:
-    # Namenodes want tokens in addresses, which the client tells to whoever asks for details.
+    # Namenodes take tokens in URLs, which the HTTP client would write to its debug log.
     logging.getLogger("urllib3.connectionpool").addFilter(_without_token)
     return proxies.Connections(_CONNECTIONS, _CONNECT_S, _READ_S)

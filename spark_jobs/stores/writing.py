@@ -85,7 +85,7 @@ class WritableStore(Store, Protocol):
         """All bytes of a small object; None when it is not there."""
 
     def put(self, location: Location, data: bytes, mark: str = "", when: str | None = None) -> str:
-        """Write an object; gives its version.
+        """Write an object; returns its version.
 
         Args:
             location: where.
@@ -110,10 +110,10 @@ class WritableStore(Store, Protocol):
         """
 
     def send(self, upload: Upload, number: int, data: bytes) -> str:
-        """Send a part of an upload; gives its tag, which `complete` wants."""
+        """Send a part of an upload; returns its tag, which `complete` wants."""
 
     def copy(self, upload: Upload, number: int, source: Location, start: int, end: int) -> str:
-        """Make bytes of an object a part of an upload, within the store if it can; gives the part's tag."""
+        """Make bytes of an object a part of an upload, within the store if it can; returns the part's tag."""
 
     def complete(self, upload: Upload, tags: Sequence[str], mark: str, when: str | None = None) -> str:
         """Make an object of the parts of an upload; see `put`. Gives its version."""

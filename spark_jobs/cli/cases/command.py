@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spark_jobs.cli.cases.reading import Case
     from spark_jobs.cli.cases.running import Ran
 
-#: So many cases are worth a process of their own.
+#: The number of cases for which another process is worth its start.
 _LEAST_CASES = 10
 
 
@@ -177,7 +177,7 @@ def failure_lines(result: Result) -> Iterator[str]:
 
 
 def _updated(results: Sequence[Result]) -> list[Result]:
-    """Write what came into the files of cases that fail; gives the results of these cases as they are then."""
+    """Write what came into the files of cases that fail; returns the results of these cases as they are then."""
     after = [result for result in results if not result.differences]
     failing: dict[Path, list[Result]] = {}
     for result in results:

@@ -61,7 +61,7 @@ class Case:
 
 
 def files(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files that are named, and those below the folders that are, by name.
+    """The named files and the files below named folders, sorted by name.
 
     Raises:
         FileNotFoundError: a path leads nowhere.

@@ -206,7 +206,7 @@ def prepare(setups: Iterable[Setup]) -> None:
         importlib.import_module(name)
     pa.array([0])  # pyarrow looks for pandas with the first array, where no command has settled that
     for setup in setups:
-        with contextlib.suppress(Unknown, OSError):  # the case itself tells of it
+        with contextlib.suppress(Unknown, OSError):  # the case itself reports it
             _planned_once(setup)
 
 

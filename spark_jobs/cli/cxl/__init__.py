@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run one command; gives the exit status."""
+    """Run one command; returns the exit status."""
     from spark_jobs.cli.cxl import command
 
     return command.main(argv)

@@ -37,7 +37,7 @@ def run() -> NoReturn:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run one command; gives the exit status."""
+    """Run one command; returns the exit status."""
     standard_streams.prepare()
     return standard_streams.completed("cxl", lambda: _main(argv), UNREADABLE)
 

@@ -53,7 +53,7 @@ def run(record: str | None, schema: str | None, rules_path: Path) -> int:
 
 
 def _history() -> Any:
-    """Read the history of earlier sessions; gives the function that saves it."""
+    """Read the history of earlier sessions; returns the function that saves it."""
     if not sys.stdin.isatty():
         return lambda: None
     try:

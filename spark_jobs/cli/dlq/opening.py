@@ -40,7 +40,7 @@ def opened(command: str, file: str, stores: StoreSettings) -> work_list.WorkList
 
 
 def refused(command: str, message: str, code: ExitCode = ExitCode.CONFIG) -> int:
-    """Print why the command does nothing; gives the exit code."""
+    """Print why the command does nothing; returns the exit code."""
     sys.stderr.write(f"clinker dlq {command} error: {printable(message)}\n")
     return code
 

@@ -140,7 +140,7 @@ def _with_quotes(one: Table, quote: str) -> Table:
 
 
 def _of_piece(text: str, found: Table, signs: Signs) -> list[Row]:
-    """The records of a range from the middle of a file; those at its edges are cut, and left out."""
+    """The complete records of a range from the middle of a file, without the cut records at its edges."""
     end = signs.separator or "\n"
     first = text.find(end)
     try:
@@ -200,7 +200,7 @@ def _cut(found: Found, sample: Sample) -> Iterator[str]:
 
 
 def _joined_lines(found: Found) -> Iterator[str]:
-    """Whether a quote that is text may have made one record of several lines, each of which looks like one."""
+    """Whether a literal quote may have joined several lines that look like records into a single record."""
     signs, width = found.table.signs, found.table.width
     joined = [row for row in found.rows if row.after - row.first > 1 and _has_records(row, signs.delimiter, width)]
     if joined and signs.quote and width > 1:

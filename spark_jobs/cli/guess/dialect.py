@@ -145,7 +145,7 @@ def guess(text: str) -> tuple[Signs, float]:
 
 
 def _sample(text: str) -> str:
-    """The beginning of a text, as far as it has whole lines."""
+    """The complete lines at the beginning of a text."""
     if len(text) <= _SAMPLE_CHARACTERS:
         return text
     end = max(text.rfind("\n", 0, _SAMPLE_CHARACTERS), text.rfind("\r", 0, _SAMPLE_CHARACTERS))

@@ -276,7 +276,7 @@ def _after_table(found: Sequence[Row], first: int, width: int) -> int:
 
 
 def _adds_up(row: Row, above: Sequence[Row]) -> bool:
-    """Whether a number of a record is the sum of those above it, and they are not all nothing."""
+    """Whether a number of a record is the sum of the numbers above it, not all of which are zero."""
     for place, cell in enumerate(row.cells):
         for point in ".,":
             wanted = _number(cell, point)
@@ -356,7 +356,7 @@ def _first_block(body: Sequence[Row]) -> Sequence[Row]:
 
 
 def _is_header(row: Row, body: Sequence[Row]) -> bool:
-    """Whether a record names columns, by how it differs from those below."""
+    """Whether a record names columns, judged by its differences from the records below."""
     cells = row.cells
     if not body:
         return all(_NAME.fullmatch(cell.strip()) for cell in cells if cell) and any(cells)
@@ -382,7 +382,7 @@ def _is_other_than(row: Row, body: Sequence[Row]) -> bool:
 
 
 def _periods(row: Row, body: Sequence[Row]) -> set[int]:
-    """The places of cells that are years, months or days, and names of columns: those below them are none of these."""
+    """The places of headings that are years, months or days; the cells below them are none."""
     found: set[int] = set()
     for form in (_YEAR, _DAY_OR_MONTH):
         places = [place for place, cell in enumerate(row.cells) if form.fullmatch(cell.strip())]

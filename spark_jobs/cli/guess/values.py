@@ -25,9 +25,9 @@ from spark_jobs.formats.spelling import USUAL, Spelling
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-#: So many values of a column may be of another kind: they are reported, and become dead letters.
+#: The part of a column's values that may be of another kind: they are reported, and become dead letters.
 _ODD_SHARE = 0.05
-#: So many distinct values are looked at.
+#: The most distinct values that are inspected.
 _MOST_DISTINCT = 50_000
 _ERRORS = frozenset(hints.SPREADSHEET_ERRORS)
 _NULL_WORDS = frozenset({*hints.NULL_WORDS, "na", "n.a", "NaT", "nan", "---", ".", "..", "...", "*", "–", "—"})
@@ -522,7 +522,7 @@ def _reads(text: str, form: str) -> bool:
 
 
 def _marks_of_orders(core: Counter[str]) -> tuple[set[str], set[str]]:
-    """The marks of dates in which days stand before months, and of those in which months do, where values tell."""
+    """The marks of dates that certainly begin with the day, and the marks of dates that begin with the month."""
     first, second = set(), set()
     for text in core:
         numeric = _NUMERIC_DAY.fullmatch(text)

@@ -241,7 +241,7 @@ def _path(uri: str) -> Path:
 
 
 def _is_of(one: Diagnostic, text: Analysis) -> bool:
-    """Whether a problem belongs to this text. Problems of other files are shown when those are open."""
+    """Whether a problem belongs to this text. Problems of other files are shown when these files are open."""
     return one.span is None or one.span.file.name == str(text.path)
 
 
@@ -265,7 +265,7 @@ def _diagnostic(one: Diagnostic, text: Analysis) -> lsp.Diagnostic:
 
 @cache
 def _explained() -> frozenset[str]:
-    """The codes of which `clinker explain` has a page."""
+    """The codes that `clinker explain` explains."""
     return frozenset(pages.known())
 
 

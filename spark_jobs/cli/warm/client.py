@@ -113,7 +113,7 @@ def _workspace(argv: Sequence[str]) -> dict[str, Any] | None:
 
 
 def _base(argv: Sequence[str]) -> str:
-    """The base folder of a command line, as far as it can be told without reading it as a whole."""
+    """The base folder of a command line, as far as it is known without parsing the whole command line."""
     for at, word in enumerate(argv):
         if word == "--base-dir" and at + 1 < len(argv):
             return argv[at + 1]
@@ -125,7 +125,7 @@ def _base(argv: Sequence[str]) -> str:
 
 
 def start(folder: Path, idle_minutes: float) -> socket.socket | None:
-    """Start a driver; gives a connection to it, or None where none comes."""
+    """Start a driver; returns a connection to it, or None where none comes."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         with drivers.locked(folder) as is_ours:

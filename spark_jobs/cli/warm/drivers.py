@@ -140,7 +140,7 @@ def _capabilities() -> str:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[bool]:
-    """Within, no other process starts a driver in a folder; yields False if one does."""
+    """Locks the start of drivers in a folder, while the context lasts; yields False if another process has the lock."""
     with open(os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "wb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -186,7 +186,7 @@ class _Driver:
         return True
 
     def _run(self, command: _Command) -> int:
-        """Run a command for its client; gives the exit status."""
+        """Run a command for its client; returns the exit status."""
         from spark_jobs.cli import clinker
         from spark_jobs.execute.spark import processes
 

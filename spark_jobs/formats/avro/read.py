@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spark_jobs.scan.changes import Stream
     from spark_jobs.scan.files import InputFile
 
-#: So many records at most are made at a time: they take far more room than their bytes.
+#: The most records that are decoded at a time: as objects they take far more memory than in the file.
 _MOST_RECORDS = 1 << 15
 #: The memory of a value as a Python object and in a column, in bytes.
 _PLACE_BYTES = 100
@@ -46,7 +46,7 @@ class AvroReader(reader.TypedReader):
     title: ClassVar[str] = "Avro"
 
     def head(self, file: InputFile, declared: Sequence[str]) -> reader.TypedHead | None:
-        """The columns that the schema tells of."""
+        """The columns of the schema."""
         if not file.size:
             return None
         with changes.opened(file) as stream:

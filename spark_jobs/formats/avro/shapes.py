@@ -140,7 +140,7 @@ class Shape:
         #: Whether days and moments within values may be read as numbers. A union could not tell them from numbers.
         self.has_plain_times = not self._is_mixed(schema, is_one_of_several=False)
         self.leaves = tuple(self._leaves(schema, (), 0))
-        #: The number of values of a record, without those in arrays and maps.
+        #: The number of values of a record, without the elements of arrays and maps.
         self.places = self._places(schema)
         #: The maximal number of bytes of Python values for one byte within an array or map; 1 without such.
         self.list_forms = self._list_forms(schema)
@@ -230,7 +230,7 @@ class Shape:
         return max((self._list_forms(each) for each in inner), default=1)
 
     def _item_bytes(self, schema: Any) -> int:
-        """The bytes of a value as a Python object, without those in lists of its own."""
+        """The bytes of a value as a Python object, without the elements of its lists."""
         found = self._resolved(schema)
         match self._kind(found):
             case "record":

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: A block is closed with the record that makes it as large, before it is compressed.
 BLOCK_BYTES = 64 << 10
-#: So many records are encoded at a time: their tables stay where the processor has them at hand.
+#: The number of records that are encoded at a time: their tables fit into the processor's cache.
 _MOST_RECORDS = 1 << 13
 _NAMES = {
     BlockCompression.DEFLATE: "deflate",

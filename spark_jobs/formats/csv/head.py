@@ -114,7 +114,7 @@ def _read(
 
 @dataclass
 class _Kept:
-    """A stream of which all is kept that was read."""
+    """A stream that keeps all bytes that were read."""
 
     stream: ByteStream
     taken: list[bytes]

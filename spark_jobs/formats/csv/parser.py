@@ -135,7 +135,7 @@ class CsvParser:
         return {index: pa.array([], pa.string()) for index in self._needed}
 
     def _blocks(self, data: bytes, stats: RangeStats) -> Iterator[Block]:
-        """The block of some records; those with other records than the file should have make smaller ones."""
+        """The blocks of some records; records with another number of fields than the header make smaller blocks."""
         mark = None if is_utf8(data) else _unused_character(data)
         if mark is not None:
             data = _marked(data, mark)

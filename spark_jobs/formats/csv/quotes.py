@@ -90,14 +90,14 @@ class Dialect:
         return is_plain and self._all_toggle(array, np.flatnonzero(array == self.quote), False, FILE_START)
 
     def _line_starts(self, array: NDArray[np.uint8], before: int = FILE_START) -> Positions:
-        """The starts of lines, including those in quoted cells."""
+        """The starts of lines, including lines in quoted cells."""
         ends = np.flatnonzero((array[:-1] == _NEWLINE) | (array[:-1] == _RETURN)) + 1
         first = [0] if before in (_NEWLINE, _RETURN) and len(array) else []
         starts: Positions = np.concatenate((np.array(first, dtype=np.int64), ends))
         return starts
 
     def _commented(self, data: bytes, array: NDArray[np.uint8], before: int = FILE_START) -> Positions:
-        """The starts of lines that begin like comments, including those in quoted cells."""
+        """The starts of lines that begin like comments, including lines in quoted cells."""
         if self.comment not in data:
             return NO_TOGGLES
         starts = self._line_starts(array, before)
@@ -246,7 +246,7 @@ class Dialect:
         return opens
 
     def _closes(self, array: NDArray[np.uint8], closers: Positions) -> NDArray[np.bool_]:
-        """Whether a field ends with each of some quotes, after all of which something follows."""
+        """Whether a field ends with each of some quotes; none of them is the last byte."""
         at = closers + 1
         if self.has_blanks:
             last = len(array) - 1

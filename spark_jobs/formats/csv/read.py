@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from spark_jobs.scan.changes import Stream
     from spark_jobs.scan.files import InputFile
 
-#: So many files are opened by a thread before the next ones.
+#: The number of files that a thread opens in one go.
 _FILES_AT_A_TIME = 32
-#: So many lines are looked at for a header where the first one is none.
+#: The number of lines that are searched for a header if the first line is none.
 _LOOKED_AT_LINES = 20
 
 
@@ -95,7 +95,7 @@ class CsvReader(reader.HeadReader[Head]):
         with changes.opened(file_plan.file) as stream:
             part = self._bytes(split, file_plan, stream, outcome)
             for block in parsed.blocks(part, stats, is_last=reading.is_last(split, file_plan, outcome)):
-                # Noted before each block: whoever takes it may stop there, at a record that is broken by a wrong cut.
+                # Noted before each block: the consumer may stop at any block, for a record that a wrong cut has broken.
                 outcome.records = stats.records
                 outcome.is_consistent &= stats.is_closed
                 yield block

@@ -103,7 +103,7 @@ class Repair:
         self.strays = [place for place in self.strays if place < self.end]
 
     def _walk(self) -> int:
-        """Look at the quotes one after the other; gives the place up to which they could be told."""
+        """Look at the quotes one after the other; returns the place up to which they could be told."""
         index, count = 0, len(self._quotes)
         comment_stop = -1
         while index < count:
@@ -189,7 +189,7 @@ class Repair:
         return line_end, True
 
     def _give_up(self, opener: int, place: int) -> int:
-        """Note that no quoted field begins between an opener and a place; gives -1."""
+        """Note that no quoted field begins between an opener and a place; returns -1."""
         self.hopeless = range(opener, place)
         return -1
 

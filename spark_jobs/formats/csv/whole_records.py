@@ -97,7 +97,7 @@ def _pass_over(
     quote = dialect.quote_byte
     is_inside, before, is_first = False, quotes.FILE_START, True
     while True:
-        # The other half of a doubled quote must not stand in the next chunk: those at the end go there.
+        # A doubled quote must not be cut in two: quotes at the end move to the next chunk.
         body = data.rstrip(quote)
         run = len(data) - len(body)
         toggles = dialect.toggles(body, is_inside, before)

@@ -197,7 +197,7 @@ class _translated_errors:
 
 
 def _choose(table: DeltaTable, options: DeltaRead, name: str) -> None:
-    """Go to the version that is asked for.
+    """Load the requested version.
 
     Raises:
         FormatError: there is no such version (E912).

@@ -216,7 +216,7 @@ class _Text:
 
 
 def _exactly(stream: ByteStream, size: int) -> bytes:
-    """So many bytes, fewer at the end alone."""
+    """Read so many bytes; fewer only at the end."""
     data = stream.read(size)
     while len(data) < size and (more := stream.read(size - len(data))):
         data += more

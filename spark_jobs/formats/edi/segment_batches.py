@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.edi.envelope import Envelope
     from spark_jobs.formats.edi.segments import Mask, Places, Segments, Signs
 
-#: So many bytes are taken apart at once.
+#: The number of bytes that are parsed at a time.
 _WINDOW_BYTES = 1 << 20
 #: Delimiters that have changed may soon change again, so the window starts small.
 _FIRST_WINDOW_BYTES = 8 << 10
@@ -241,7 +241,7 @@ class InterchangeFile:
         headers: list[Header],
         warnings: list[BrokenFile],
     ) -> tuple[int, str | None]:
-        """Follow the envelope; gives the segment up to which it and the delimiters are valid, and the problem there.
+        """Follow the envelope; returns the segment up to which it and the delimiters are valid, and the problem there.
 
         Notes the messages, headers and warnings on the way.
         """

@@ -64,7 +64,7 @@ class EdifactFrame(InterchangeFrame):
         return ("UNT+", count, "+", reference, self.end_of_segment)
 
     def header(self, elements: Sequence[str], *, messages: bool) -> str:
-        """`UNA`, if it is asked for, and `UNB`."""
+        """`UNA` (optional) and `UNB`."""
         advice = _ADVICE + self.end_of_segment if self.options.write_una else ""
         return advice + self.segment("UNB", *elements)
 

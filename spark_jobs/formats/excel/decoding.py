@@ -100,7 +100,7 @@ class Decoder:
         return cell_batch.rows[0], names
 
     def _text(self, number: int) -> str:
-        """A shared text; those before it are kept, those after it read when they are asked for."""
+        """A shared text by its number; reads and keeps all texts up to this one."""
         shared = self._shared
         if number >= len(shared):
             if number < 0:

@@ -34,7 +34,7 @@ class Kind(IntEnum):
     ISO = 9
 
 
-#: The formats that have numbers and no texts of their own; those from 27 to 58 depend on the language and are dates.
+#: The builtin number formats, which a workbook names by number alone; 27 to 58 depend on the language and are dates.
 _BUILT_IN: dict[int, Kind] = {
     **dict.fromkeys((14, 15, 16, 17, *range(27, 32), 36, *range(50, 59)), Kind.DATE),
     **dict.fromkeys((18, 19, 20, 21, 45, 47, *range(32, 36)), Kind.TIME),

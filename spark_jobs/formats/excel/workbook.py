@@ -45,7 +45,7 @@ class Sheet:
 
 @contextmanager
 def translated_errors() -> Iterator[None]:
-    """Within, errors of libraries about bytes become errors of the file.
+    """Turns errors of libraries about bytes into errors of the file.
 
     Raises:
         Refused: the file is broken.

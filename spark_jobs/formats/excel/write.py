@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MOST_TEXT = 32_767
 #: Spreadsheets keep so many digits of a number.
 _DIGITS = 15
-#: So many rows and cells are made into XML at a time.
+#: The numbers of rows and of cells that are encoded as XML at a time.
 _STEP_ROWS, _STEP_CELLS = 1 << 13, 1 << 19
 _MOST_WIDTH = 60
 _DAY_US = 86_400_000_000
@@ -207,7 +207,7 @@ def _numbers(letter: str, rows: pa.Array, texts: pa.Array, style: int, kind: str
 
 
 def _exact(letter: str, rows: pa.Array, texts: pa.Array, style: int) -> pa.Array:
-    """Numbers by all their digits; those with more than a spreadsheet keeps are texts."""
+    """Numbers with all their digits; a number with more digits than a spreadsheet keeps becomes a text."""
     digits = pc.utf8_ltrim(pc.replace_substring_regex(texts, "[-.]", ""), "0")
     is_kept = pc.less_equal(pc.binary_length(digits), _DIGITS)
     return pc.if_else(is_kept, _numbers(letter, rows, texts, style), _text_cells(letter, rows, texts))
@@ -266,7 +266,7 @@ def _code(found: re.Match[str]) -> str:
 
 
 def _of_any_kind(letter: str, rows: pa.Array, column: pa.Array) -> pa.Array:
-    """Values of which each has a kind of its own; most are texts."""
+    """Values with a kind for each; most become texts."""
     texts = _text_cells(letter, rows, cell_text.texts(column, ANY))
     others = pc.fill_null(pc.invert(pc.starts_with(column, '"')), False)
     if not pc.any(others, min_count=0).as_py():

@@ -25,7 +25,7 @@ _NAME = re.compile(r"[^.:@/\s]+(\.[^.:@/\s]+)+")
 
 
 def _table_problems(catalog: str, table: str) -> list[tuple[str, str]]:
-    """Check the names of a table and its catalogue; gives pairs of the option to blame and a message."""
+    """Check the names of a table and its catalogue; returns pairs of the option to blame and a message."""
     found = []
     if not re.fullmatch(r"[\w-]+", catalog):
         found.append(("catalog", "the name of a catalogue has letters, digits, `_` and `-`"))

@@ -107,7 +107,7 @@ def newest(table: Table, name: str, place: Place, declared: Collection[str]) -> 
 
 
 def _chosen(table: Table, options: IcebergRead) -> tuple[Kept | None, Schema]:
-    """The snapshot that is asked for, and its columns; None where the table has none yet.
+    """The requested snapshot and its columns; None if the table has no snapshot yet.
 
     Raises:
         FormatError: there is no such snapshot (E912).

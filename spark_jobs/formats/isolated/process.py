@@ -111,7 +111,7 @@ class _Process:
 
 
 def _read(stream: Stream, size: int) -> bytes:
-    """So many bytes, in as few pieces as the stream gives."""
+    """Read so many bytes, in as few pieces as the stream allows."""
     data = stream.read(size)
     if len(data) < size:
         pieces = [data]
@@ -191,7 +191,7 @@ class Session:
                     schema = ipc.read_schema(pa.py_buffer(data))
                 elif kind is Kind.BATCH:
                     batch = ipc.read_record_batch(pa.py_buffer(data), schema)
-                    # Its bytes come from whoever wrote the file.
+                    # These bytes come from the file and are not trusted.
                     batch.validate(full=True)
                     yield batch
         except pa.ArrowException as problem:

@@ -151,7 +151,7 @@ def _limit_memory(more: int) -> None:
 
 def main() -> None:
     """Serve the parent process, over what were its standard input and output."""
-    # Whoever stops a run stops the task, and without it this process ends.
+    # Signals are for the task: when the task stops, this process ends by itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     # Output of libraries must not get between the frames.

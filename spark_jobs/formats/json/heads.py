@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 HEAD_BYTES = 64 << 10
 #: JSON records say which value belongs to which column.
 _BY_NAME = FileColumns(0, ())
-#: So many bytes of a source are read for its declared columns alone: a fraction of a second.
+#: The most bytes of a source that are read only to check its declared columns; they take a fraction of a second.
 DOUBT_BYTES = 8 << 20
 
 
@@ -169,7 +169,7 @@ def _no_text(head: bytes) -> str | None:
 
 
 def clear_doubts(looked: Sequence[FileHead], source: Heads) -> None:
-    """Read those files on that could have a declared column which none has so far, or that have no declared one."""
+    """Read on in files without any declared column, and in files that may have one that no file has so far."""
     left = DOUBT_BYTES
     nowhere = _in_all([found.columns.missing for found in looked])
     for found in looked:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 #: Records of a block, where bytes do not say how many there are.
 _BLOCK_RECORDS = 16_384
-#: So many bytes are read at once for each record of a block, where a block has few of them.
+#: The bytes to read at once for each record of a block, if a block has few records.
 _ROW_BYTES = 64
 #: Elements of an array that are read before the text between them is known.
 _FIRST_ELEMENTS = 2
@@ -185,7 +185,7 @@ class JsonParser:
 
     @contextmanager
     def _as_format_errors(self) -> Iterator[None]:
-        """Within, a text that is no JSON is an error of the file."""
+        """Turns errors of JSON texts into errors of the file."""
         try:
             yield
         except ValueError as problem:

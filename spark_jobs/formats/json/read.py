@@ -220,7 +220,7 @@ class JsonReader(reader.Reader):
     def read_together(self, file_plans: Sequence[FilePlan], wanted: Reading) -> tuple[list[Block], list[int]] | None:
         """The records of the files as one text."""
         files = [changes.content(file_plan.file)[file_plan.data_start :] for file_plan in file_plans]
-        # Nothing is told of the file itself: each line that is no record says so on its own.
+        # No error of the file: each line that is no record fails on its own.
         parsed = self._parser(file_plans[0], wanted)
         blocks = [*parsed.blocks(lambda: io.BytesIO(portions.joined(files)), RangeStats())]
         counts = [portions.count(data) for data in files]

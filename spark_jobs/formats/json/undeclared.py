@@ -164,7 +164,7 @@ class _Members:
         self.has_news = False
 
     def begin(self, lines: Portion) -> set[int]:
-        """Begin a portion, in which members may change their types once; gives the rows that must not be read."""
+        """Begin a portion, in which members may change their types once; returns the rows that must not be read."""
         self.has_news = self._has_changed = False
         return arrow.traps(lines)
 

@@ -96,7 +96,7 @@ class _Part(io.RawIOBase):
 
 @contextmanager
 def _translated_errors() -> Iterator[None]:
-    """Within, Arrow's errors about bytes become errors of the file.
+    """Turns Arrow's errors about bytes into errors of the file.
 
     Raises:
         Refused: it is no ORC file.

@@ -259,7 +259,7 @@ class _Fields(CompactBytes):
     """Bytes of structures of Thrift, from a place on."""
 
     def fields(self) -> Iterator[tuple[int, int]]:
-        """The numbers and types of the fields of the structure here; whoever takes one goes past its value."""
+        """The numbers and types of the fields of the struct here; after each one, the caller moves past its value."""
         number = 0
         while head := self.byte():
             number = number + (head >> 4) if head >> 4 else self._number(I16)
@@ -299,7 +299,7 @@ class _Fields(CompactBytes):
         return size
 
     def pass_over_known(self, form: Mapping[int, Any], depth: int = 0) -> None:
-        """Go past the structure here, of which some fields are known; numbers and texts without calls."""
+        """Move past the struct here, some of whose fields are known; skips numbers and texts inline."""
         if depth > _MOST_DEPTH:
             raise Unclear
         data, at, number = self._data, self.at, 0

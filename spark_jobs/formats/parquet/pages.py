@@ -222,7 +222,7 @@ def _longest_entry(stream: Stream, extent: Extent, page: _Page, values: int, bud
 
 
 def _longest_of(data: bytes) -> int:
-    """The length of the longest of some texts, each of which follows its length.
+    """The length of the longest text; each text is preceded by its length.
 
     Lengths below 256 have three zeros, as texts hardly do. Where what looks like a length leads to the next all the way
     through, these are the lengths; else they are followed one by one.
@@ -245,7 +245,7 @@ def _longest_of(data: bytes) -> int:
 
 
 def _unpacked(stream: Stream, extent: Extent, page: _Page) -> bytes | None:
-    """The bytes of a page; None where they do not unpack, which Arrow tells of when it reads them."""
+    """The bytes of a page; None if they cannot be decompressed: Arrow reports that when it reads them."""
     stream.seek(page.data)
     data: bytes = stream.read(page.packed)
     if not extent.codec:

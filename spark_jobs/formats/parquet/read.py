@@ -38,7 +38,7 @@ _LONG_BYTES, _MOST_UNFOLDED, _MOST_RATIO = 4 << 10, 16, 1000
 
 @contextmanager
 def _translated_errors(file: InputFile) -> Iterator[None]:
-    """Within, Arrow's errors become errors of the file: wrap only what Arrow does with the bytes of a file.
+    """Turns Arrow's errors into errors of the file: wrap only calls in which Arrow reads the bytes of a file.
 
     Raises:
         FormatError: it is no Parquet file.
@@ -292,7 +292,7 @@ def _rows_at_a_time(
 
 
 def _rows_of_a_block(metadata: parquet.FileMetaData, groups: list[int], block_bytes: int) -> int:
-    """So many rows of some row groups that they are about as large as a block."""
+    """The number of rows of some row groups that make a batch of about the size of a block."""
     rows = _rows(metadata, groups)
     size = sum(metadata.row_group(number).total_byte_size for number in groups)
     return max(1024, min(1 << 17, rows * block_bytes // max(size, 1)))

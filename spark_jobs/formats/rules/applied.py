@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.format import Block, Reading
     from spark_jobs.formats.rules.declared import Rules
 
-#: So many values of `enum` are shown.
+#: The most values of `enum` that a message shows.
 _SHOWN = 8
 
 

@@ -82,7 +82,7 @@ def mark(table: str, through: int) -> Mark:
 
 
 def refuse_chosen(wanted: News, keys: tuple[str, ...]) -> None:
-    """Refuse a source of which one version is chosen and all new ones are asked for.
+    """Refuse a source that both chooses a version and reads incrementally.
 
     Raises:
         FormatError: it is one (E913).

@@ -19,7 +19,7 @@ class Mode(StrEnum):
 
 
 def problems(mode: Mode, key: Collection[str], delete_flag: str, written: Collection[str]) -> list[tuple[str, str]]:
-    """Check the merge keys and the delete flag of an output; gives pairs of the option to blame and a message.
+    """Check the merge keys and the delete flag of an output; returns pairs of the option to blame and a message.
 
     Args:
         mode: its mode.

@@ -217,7 +217,7 @@ class TableReader(reader.FooterReader):
     def decoded(
         self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome, needed: Sequence[int]
     ) -> Iterator[Records]:
-        """The records of a split; of a whole file of which none passes only their number."""
+        """The records of a split; only the number of records for a file in which none passes the filter."""
         file = file_plan.file
         is_whole = split.index == 0 and split.is_last
         if is_whole and wanted.passes and self._is_spared(file, file_plan.columns, wanted):

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.schema import Column
     from spark_jobs.formats.tables.partitions import Partition
 
-#: So many files are open at a time; where records have more partitions, some partitions get several files.
+#: The most files that are open at a time. If records have more partitions, some partitions get several files.
 _MOST_OPEN = 64
-#: So many columns have bounds, of texts as many characters.
+#: The number of columns with minimum and maximum, and the length to which these are cut in texts.
 _MOST_COLUMNS, _MOST_CHARACTERS = 32, 32
 #: Every Int has so many digits at most, and every decimal of a table.
 _INT_DIGITS, _MOST_DIGITS = 19, 38

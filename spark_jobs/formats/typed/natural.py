@@ -130,7 +130,7 @@ def _is_known_inside(kind: pa.DataType) -> bool:
 
 
 def natural(array: pa.Array) -> tuple[pa.Array, Type]:
-    """An array of a file as a column of ours, and of which type."""
+    """A file's array as a column of the engine, with its type."""
     if pa.types.is_dictionary(array.type):
         return natural(array.cast(array.type.value_type))
     if is_bytes(array.type):

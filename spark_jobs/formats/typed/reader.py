@@ -157,14 +157,14 @@ def refuse_doubles(names: Iterable[str], file: InputFile, where: str) -> None:
 
 @dataclass(frozen=True)
 class PassedOver:
-    """Records of which none passes, in so many pieces of a file."""
+    """Records none of which passes the filter, from so many pieces of a file."""
 
     count: int
     pieces: int
 
 
 class FileOfBatches(Protocol):
-    """An open file whose footer tells of its columns, and whose records come as Arrow's batches."""
+    """An open file whose footer describes its columns, and whose records Arrow reads as batches."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -210,7 +210,7 @@ class FooterReader(TypedReader):
         return replace(super().knowing(declared), texts=texts)
 
     def head(self, file: InputFile, declared: Sequence[str]) -> TypedHead | None:
-        """The columns that the footer tells of."""
+        """The columns in the footer."""
         if not file.size:
             return None
         with self.opened(file) as found:

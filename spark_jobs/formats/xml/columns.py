@@ -88,7 +88,7 @@ class Columns:
         self.go_on()
 
     def go_on(self) -> bool:
-        """Take records that wait for a block, as many as it has room for; whether it has any."""
+        """Take waiting records into a block, as many as fit; returns whether the block has any."""
         while self._waiting and self._grown.count < self.most_records and self._size < self._reading.block_bytes:
             one = next(self._waiting[0], None)
             if one is None:
@@ -234,7 +234,7 @@ def _grouped(rows: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _several(found: list[Any], starts: np.ndarray) -> list[tuple[int, list[Any]]]:
-    """The records with several values, by their place among those with values: each has a list then."""
+    """The records with several values, by their places among the records with values; each gets a list."""
     ends = np.append(starts, len(found))[1:]
     repeated = np.flatnonzero(ends - starts > 1).tolist()
     return [(at, [item or None for item in found[starts[at] : ends[at]]]) for at in repeated]

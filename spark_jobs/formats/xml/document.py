@@ -76,7 +76,7 @@ class PathMatcher(ABC):
         self.open: list[str] = []
 
     def enter(self, name: str) -> Records | None:
-        """Enter an element; gives the builder that takes it with its content, None if it is skipped."""
+        """Enter an element; returns the builder that takes it with its content, None if it is skipped."""
         if len(self.open) == MOST_DEPTH:
             raise Broken(f"elements are nested more than {MOST_DEPTH} levels deep")
         self.open.append(name)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 #: The bytes of a file that are searched for the declared columns.
 HEAD_BYTES = 64 << 10
 _CHUNK_BYTES = 1 << 20
-#: So many bytes are looked at for each record of a block, where a block has few of them.
+#: The bytes to read at once for each record of a block, if a block has few records.
 _ROW_BYTES = 16
 _FEWEST_BYTES = 4 << 10
 #: Records say which value belongs to which column.
@@ -78,7 +78,7 @@ class XmlReader(reader.Reader):
     def note_undeclared(
         self, tracker: ColumnTracker, plans: list[FilePlan], declared: Sequence[str], search: Search
     ) -> list[FilePlan]:
-        """Note the undeclared columns of all records; gives the plans that know which of them are arrays."""
+        """Note the undeclared columns of all records; returns the plans that know which of them are arrays."""
         parts = [Part(split, plans[split.file], tuple(declared)) for split in splits.plan(plans)]
         ways = search(self, parts)
         found = tree.Undeclared(declared, (way for of_part in ways for way in of_part))

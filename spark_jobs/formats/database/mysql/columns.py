@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 INTS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _FLOATS = ("float", "double")
-#: Texts whose length is counted in characters, and those whose length is counted in bytes.
+#: Types of texts whose length is counted in characters, and types whose length is counted in bytes.
 _COUNTED, _LONG = ("char", "varchar"), ("tinytext", "text", "mediumtext", "longtext")
 TEXTS = frozenset([*_COUNTED, *_LONG])
 BYTES = frozenset(["binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"])

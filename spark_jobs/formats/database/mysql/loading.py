@@ -79,7 +79,7 @@ SELECT k.constraint_name, k.column_name, k.referenced_table_schema, k.referenced
 FROM information_schema.key_column_usage k
 WHERE k.table_schema = %s AND k.table_name = %s AND k.referenced_table_name IS NOT NULL
 ORDER BY k.constraint_name, k.ordinal_position"""
-#: Foreign keys of other tables that change their rows when those go that they refer to.
+#: Foreign keys of other tables that change or delete rows when the row that they refer to is deleted.
 _FOLLOWING = """
 SELECT r.constraint_schema, r.table_name, r.delete_rule FROM information_schema.referential_constraints r
 WHERE r.unique_constraint_schema = %s AND r.referenced_table_name = %s
@@ -131,7 +131,7 @@ class Session:
 
     def close(self) -> None:
         """End it."""
-        # A session that the server has ended cannot be told so.
+        # Closing fails if the server has ended the session already.
         with contextlib.suppress(Exception):
             self.raw.close()
 
@@ -187,7 +187,7 @@ def _forget(found: Session) -> None:
 
 @contextmanager
 def waiting(connection: Connection) -> Iterator[None]:
-    """Within, a lock that another session holds for too long is told as such.
+    """Turns the error of waiting too long for another session's lock into a message with a remedy.
 
     Raises:
         FormatError: it does (E911).
@@ -257,7 +257,7 @@ def _lock(found: Session, name: str, what: str) -> None:
 
 
 def run(opened: Session, text: str, *values: Any) -> list[tuple[Any, ...]]:
-    """Run a statement; gives its rows, none for a statement that has no result."""
+    """Run a statement; returns its rows, none for a statement that has no result."""
     with opened.raw.cursor() as cursor:
         cursor.execute(text, values or None)
         return [*cursor.fetchall()]
@@ -472,7 +472,7 @@ def column_definition(column: TargetColumn) -> str:
 def begin(
     connection: Connection, options: KnownDatabaseWrite, run_name: str, number: int, schema: pa.Schema
 ) -> Staging:
-    """Make a staging table with columns like those of the table.
+    """Make a staging table whose columns have the types of the table's columns.
 
     Args:
         connection: where.

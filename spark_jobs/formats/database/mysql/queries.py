@@ -104,7 +104,7 @@ class Queries:
     def _refused(
         self, table: str, asked: Sequence[str], found: pa.RecordBatch
     ) -> Iterator[tuple[int, str, tuple[str, ...]]]:
-        """Insert records into the temporary table; gives the refused ones."""
+        """Insert records into the temporary table; returns the refused ones."""
         import pymysql
 
         values = [columns.literals(self._columns[name], found.column(name)) for name in asked]

@@ -212,7 +212,7 @@ def _opened(connection: Connection, name: str = "") -> Iterator[Any]:
 
 
 def rows(opened: Any, text: str, *values: Any) -> list[tuple[Any, ...]]:
-    """Run a statement; gives its rows, none for a statement that has no result."""
+    """Run a statement; returns its rows, none for a statement that has no result."""
     with opened.cursor() as cursor:
         cursor.execute(text, values or None)
         return [*cursor.fetchall()]

@@ -83,7 +83,7 @@ WHERE i.indrelid = $1::oid AND i.indisunique AND i.indisvalid
     AND i.indpred IS NULL AND i.indexprs IS NULL
 GROUP BY i.indexrelid, i.indimmediate ORDER BY 2"""
 _KINDS = {"c": "check", "f": "foreign key"}
-#: Constraints that a record alone, or rows that are there, decide. Whoever may not read a table asks it nothing.
+#: Constraints that are checked against the record alone, or against existing rows if the user may read the table.
 _CONSTRAINTS = """
 SELECT c.contype::text, c.conname::text, coalesce(f.oid::regclass::text, ''),
     coalesce((SELECT json_agg(a.attname::text ORDER BY k.place)
@@ -97,7 +97,7 @@ FROM pg_constraint c LEFT JOIN pg_class f ON f.oid = c.confrelid
 WHERE c.conrelid = $1::oid AND (c.contype = 'c'
     OR (c.contype = 'f' AND c.confrelid <> c.conrelid AND has_table_privilege(c.confrelid, 'SELECT')))
 ORDER BY c.contype, c.conname"""
-#: Foreign keys of other tables that change their rows when those go that they refer to.
+#: Foreign keys of other tables that change or delete rows when the row that they refer to is deleted.
 _FOLLOWING = """
 SELECT DISTINCT c.conrelid::regclass::text, CASE c.confdeltype::text
     WHEN 'c' THEN 'CASCADE' WHEN 'n' THEN 'SET NULL' ELSE 'SET DEFAULT' END
@@ -144,7 +144,7 @@ def opened(connection: Connection, name: str = "") -> Iterator[Any]:
 
 @contextmanager
 def waiting(connection: Connection) -> Iterator[None]:
-    """Within, a lock that another session holds for too long is told as such.
+    """Turns the error of waiting too long for another session's lock into a message with a remedy.
 
     Raises:
         FormatError: it does (E911).
@@ -201,7 +201,7 @@ def held(connection: Connection, run_name: str, name: str) -> Any:
 
 
 def run(opened: Any, text: str, *values: Any) -> list[tuple[Any, ...]]:
-    """Run a statement; gives its rows, none for a statement that has no result."""
+    """Run a statement; returns its rows, none for a statement that has no result."""
     with opened.cursor() as cursor:
         cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
         cursor.execute(text, values or None)

@@ -34,7 +34,7 @@ _SETTINGS = (
 )
 #: The classes of states that are about values: a value that is no value of its type, and one that a constraint refuses.
 _ABOUT_VALUES = ("22", "23")
-#: So many texts of a column are remembered.
+#: The number of checked texts that are remembered for each column.
 _MOST_KNOWN = 10_000
 
 
@@ -55,7 +55,7 @@ class Queries:
         self._columns = {column.name: column for column in target.columns}
 
     def texts(self, type: str, texts: pa.Array) -> dict[str, str]:
-        """Find the texts that are no values of a type; gives the message of the database for each.
+        """Find the texts that are no values of a type; returns the message of the database for each.
 
         Args:
             type: the type as SQL has it.
@@ -140,7 +140,7 @@ class Queries:
             yield row, why or constraint.why, constraint.columns
 
     def _refused(self, statement: str, arrays: list[pa.Array], *, unless: str = "") -> list[tuple[int, str]]:
-        """Find the rows that a statement returns, with an empty text, and those at which it fails, with the error.
+        """Find the rows that a statement returns (with an empty text), and the rows at which it fails (with the error).
 
         Args:
             statement: the query; it returns row numbers.

@@ -80,7 +80,7 @@ _WITH_PAGES, _PARTITIONED = ("r", "m"), "p"
 _NUMBERS = frozenset(["int2", "int4", "int8", "numeric"])
 _MOMENTS = frozenset(["date", "timestamp", "timestamptz"])
 _GROWING = _NUMBERS | _MOMENTS | {"text", "varchar"}
-#: So many bytes of new rows are read by one task, which can use an index.
+#: Up to so many bytes of new rows are read by a single task, which can use an index.
 _FEW_BYTES = 64 << 20
 _NOT_NULL = "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass($1)::oid AND attname = $2 AND attnotnull"
 _RELATION = """

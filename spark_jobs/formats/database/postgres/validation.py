@@ -40,7 +40,7 @@ _NUMBER = re.compile(
 )
 #: The character that no text of the database can have.
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
-#: The forms of texts that are values of a type for sure. The database is asked about all others.
+#: The forms of texts that are certainly values of a type. The database checks all other texts.
 _DATE = (
     r"[0-9]{3}[1-9]-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
     r"|02-(?:0[1-9]|1[0-9]|2[0-8]))"

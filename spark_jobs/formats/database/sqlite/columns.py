@@ -49,7 +49,7 @@ _INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*")
 _NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,9})?\s*", re.IGNORECASE)
 #: A text that SQLite may read as a number; only ASCII has blanks and digits for it.
 _NUMERIC = r"^[ \t\n\v\f\r]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[ \t\n\v\f\r]*$"
-#: The columns that are numbers, and those in which a text that spells a number becomes one.
+#: The kinds of columns that hold numbers, and the kinds that convert a text that spells a number.
 NUMBERS = ("integer", "number", "real", "bool")
 _NUMERIC_AFFINITY = ("date", "moment", "time", "json", "free")
 

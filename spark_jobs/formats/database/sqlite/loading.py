@@ -49,7 +49,7 @@ _SCHEMA = "main"
 _LOCK = "lock"
 #: From this version on there are strict tables.
 _STRICT_SINCE = (3, 37, 0)
-#: Foreign keys of other tables that change their rows when those go that they refer to.
+#: Foreign keys of other tables that change or delete rows when the row that they refer to is deleted.
 _FOLLOWING = """
 SELECT DISTINCT m.name, f.on_delete FROM main.sqlite_master m, pragma_foreign_key_list(m.name) f
 WHERE m.type = 'table' AND f."table" = ?1 COLLATE NOCASE AND m.name <> ?1 COLLATE NOCASE
@@ -180,7 +180,7 @@ def held(connection: Connection, run_name: str, name: str) -> Held | None:
 
 
 def run(opened: Session, text: str, *values: Any) -> list[tuple[Any, ...]]:
-    """Run a statement; gives its rows, none for a statement that has no result."""
+    """Run a statement; returns its rows, none for a statement that has no result."""
     if opened.raw is None:
         opened.raw = reading(opened.path)
     return opened.raw.execute(text, values).fetchall()

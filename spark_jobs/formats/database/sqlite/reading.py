@@ -315,7 +315,7 @@ class _Cells:
         self._wide = [*range(count)]
 
     def fetched(self, cursor: sqlite3.Cursor, most: int, most_bytes: int) -> list[tuple[Any, ...]]:
-        """The next rows, so many at most, and none after those with so many bytes."""
+        """The next rows, limited by their number and by their bytes."""
         found: list[tuple[Any, ...]] = []
         size, wide = 0, self._wide
         for row in islice(cursor, most):

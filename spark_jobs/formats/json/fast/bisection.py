@@ -45,7 +45,7 @@ class QuickReader(Protocol):
     """Reads many objects at once, if there is no odd one among them."""
 
     def begin(self, lines: Portion) -> set[int]:
-        """Begin a portion; gives the rows of objects that must not be read."""
+        """Begin a portion; returns the rows of objects that must not be read."""
 
     def read(self, text: bytes, count: int) -> tuple[Any, Mask | None]:
         """Read some objects; returns them, and a mask of the objects left out (None: every object was read).

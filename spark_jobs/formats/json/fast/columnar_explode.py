@@ -41,7 +41,7 @@ class TooWide(Exception):
 
 @dataclass
 class ExplodedRecords:
-    """Records, and of which object each is.
+    """Records, with the object that each record comes from.
 
     Args:
         rows: a structure of their members.
@@ -153,7 +153,7 @@ class ColumnarExplode:
 
 
 def structure(kinds: Mapping[Path, pa.DataType]) -> pa.DataType:
-    """The Arrow type of an object with members at some paths, those inside of objects as structures."""
+    """The Arrow type of an object with members at some paths; nested objects are structs."""
     inner: dict[str, dict[Path, pa.DataType]] = {}
     fields: dict[str, pa.Field] = {}
     for path, kind in kinds.items():

@@ -28,7 +28,7 @@ _WORD = 8
 _MOST_COUNTED = 64
 #: Arrow counts the bytes of texts with 32 bits.
 _MOST_BYTES = (1 << 31) - 256
-#: The characters of numbers are those from the point to nine; a slash is one of them, but in no number.
+#: Numbers consist of the characters from `.` to `9`; `/` lies between them and occurs in no number.
 _FIRST, _COUNT = ord("."), ord("9") - ord(".") + 1
 _LOW, _TOP = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(0x8080808080808080)
 _FROM_FIRST = np.uint64(0x0101010101010101 * (0x80 - _FIRST))

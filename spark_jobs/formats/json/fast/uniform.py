@@ -159,7 +159,7 @@ class _Objects:
         self._words = np.ndarray(len(text) + 1, dtype="<u8", buffer=self._padded, strides=(1,))
         self._size = len(text) - text.endswith(b"\n")
         self._evens = pa.array(np.arange(0, 2 * quotes.shape[1], 2, dtype=np.int32))
-        #: The texts of columns of doubles of which some are long.
+        #: The texts of columns of doubles, some of which have many digits.
         self.long_doubles: dict[str, pa.StringArray] = {}
 
     def table(self, shape: _Shape, schema: pa.Schema) -> pa.Table:

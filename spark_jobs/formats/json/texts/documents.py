@@ -84,7 +84,7 @@ class DocumentText(array.ArrayText):
         return is_found
 
     def _members(self) -> Iterator[str]:
-        """The keys of an object; whoever takes them goes past the value of each.
+        """The keys of an object; after each key, the caller moves past the value.
 
         Raises:
             ValueError: the text is no object, or ends too early.
@@ -139,7 +139,7 @@ class DocumentText(array.ArrayText):
         return found
 
     def _pass_over(self, depth: int) -> int | None:
-        """Go past an array or object; gives its size, or None where it has no end or nests too deeply."""
+        """Go past an array or object; returns its size, or None where it has no end or nests too deeply."""
         brackets = structure.Brackets()
         size = 0
         while True:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.xml.options import XmlRead
 
-#: So many spellings of a name are remembered: more are an attack.
+#: The most spellings of a name that are remembered; a file with more is an attack.
 _MOST_SPELLINGS = 256
 #: A text of more characters is kept in pieces until it ends.
 _LONG = 1 << 16
@@ -256,7 +256,7 @@ class TextColumnRecords:
         self._text = ""
 
     def _whole(self) -> str:
-        """The text of the element, of which parts may be kept."""
+        """The text of the element, of which several parts may be buffered."""
         kept = self._kept.pop(len(self._stack), None)
         if kept is None:
             return self._text.strip(BLANKS)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 Tree = dict[str, Any]
 #: Between the names of elements that lead to a text. No document has this character.
 STEP = "\x0c"
-#: So many names are remembered: more are an attack.
+#: The most names that are remembered; a file with more names is an attack.
 _MOST_SPELLINGS = 4096
-#: So many elements and attributes of a record are looked at for their names.
+#: The most elements and attributes of a record whose names are read.
 MOST_PARTS = 1 << 23
 
 

@@ -73,7 +73,7 @@ class Shapes:
             more = [_CHANCE.getrandbits(64) | 1 for _ in range(int(sizes.max()) - len(self._weights))]
             self._weights = np.append(self._weights, np.array(more, dtype=np.uint64))
         codes = np.array([self._number(text) for text in tags.spellings], dtype=np.uint64)[tags.codes]
-        # Whether a text follows a tag is told by the last part of it.
+        # The last part of a tag shows whether a text follows it.
         last = np.append(tags.first[1:], len(tags.codes)) - 1
         codes[last[tags.has_text]] ^= np.uint64(self._number(b""))
         place = np.arange(len(codes)) - np.repeat(begins, sizes)

@@ -37,7 +37,7 @@ class Cluster:
     process_ids: tuple[int, ...]
 
     def state(self) -> dict[str, Any]:
-        """What the master says of itself: `aliveworkers`, `activeapps`, `completedapps`, …"""
+        """The state of the master: `aliveworkers`, `activeapps`, `completedapps`, …"""
         with urllib.request.urlopen(f"{self.state_url}/json/", timeout=10) as answer:
             return dict(json.load(answer))
 
@@ -62,7 +62,7 @@ def standalone(
         memory: memory of each.
         conf_dir: the folder of its settings.
         around_workers: a command that starts each worker, whose own command follows it.
-        environment: what its processes have in their environment beside that of this one.
+        environment: environment variables of its processes, in addition to the variables of this one.
     """
     home = launcher.pyspark_home()
     assert home is not None, "pyspark is not installed with its jars"
@@ -86,7 +86,7 @@ def standalone(
         return log
 
     try:
-        # Port 0 lets the system choose; the log tells what it chose.
+        # Port 0 lets the system choose a port, which the log names.
         log = start("master", MASTER_CLASS, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         master = _wait_for(log, started[0], r"Starting Spark master at (spark://\S+)")
         port = _wait_for(log, started[0], MASTER_UI)

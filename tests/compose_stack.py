@@ -128,7 +128,7 @@ class Stack:
         }
 
     def run(self, service: str, *command: str, timeout: float = 900) -> str:
-        """Run a command, by default that of the service, to its end in the environment of a service."""
+        """Run a command (default: the service's command) to its end in the environment of a service."""
         words = [*self._entry, *(command or self._command(service))]
         done = subprocess.run(
             words, env=self.environment(service), cwd=self.folder / "airflow", capture_output=True, text=True,
@@ -146,7 +146,7 @@ class Stack:
             )  # fmt: skip
 
     def is_healthy(self, service: str) -> bool:
-        """What the health check of a service says."""
+        """Whether a service is healthy, by its health check."""
         if process := self._processes.get(service):
             assert process.poll() is None, f"{service} has ended: {self.last_words(service)}"
         kind, *words = SERVICES[service]["healthcheck"]["test"]
@@ -181,7 +181,7 @@ class Stack:
 
     @property
     def _entry(self) -> list[str]:
-        """What the image puts before commands, without the `init` that a machine has already."""
+        """The entry point of the image, without its `init`, which is not needed outside a container."""
         (entry,) = instructions("ENTRYPOINT")
         init, dashes, *rest = yaml.safe_load(entry)
         assert (init, dashes) == ("tini", "--")

@@ -20,7 +20,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# A shell that starts this in the background has it ignore interrupts, and what a test starts would inherit that.
+# A process that a shell starts in the background ignores interrupts, and child processes of tests would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -119,8 +119,8 @@ _THOROUGH = (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """The quick lane has its files in memory; on disks they are with the other lanes."""
-    # What is imported and collected stays, so that looking for garbage among it finds nothing.
+    """Put temporary files of the quick lane into memory; other lanes write them to disk."""
+    # Imported modules and collected tests live until the end, so collecting garbage among them finds nothing.
     gc.disable()
     if _leaves_out(config, "thorough") and (folder := memory_folder()):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)
@@ -136,7 +136,7 @@ def _memory_is_given_back(request: pytest.FixtureRequest, tmp_path_factory: pyte
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes long is left to those who have the time for a JVM as well."""
+    """Mark slow tests like tests with Spark, so that the quick lanes leave them out."""
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker("spark")
@@ -145,7 +145,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The quick lane does not even import what it leaves out."""
+    """Keep the quick lane from importing the tests that it leaves out."""
     if not _leaves_out(config, "thorough") or not collection_path.is_relative_to(REPOSITORY):
         return None
     name = collection_path.relative_to(REPOSITORY).as_posix()
@@ -153,10 +153,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_finish() -> None:
-    """All tests, and what they import, are here to stay: no collection of garbage needs to look at them again.
+    """Exclude all tests and imported modules from garbage collection: they live until the end.
 
-    What tests leave is looked for less often than by default: that took a sixth of the time of the quick lane. DuckDB
-    counts its objects when the process ends, so it is not loaded before (`tests.lazily`).
+    Garbage of tests is collected less often than by default, which took a sixth of the quick lane's time. DuckDB counts
+    its objects when the process ends, so it is not loaded before (`tests.lazily`).
     """
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
@@ -176,6 +176,6 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def _leaves_out(config: pytest.Config, mark: str) -> bool:
-    """Whether the tests that were asked for are surely without those of a mark."""
+    """Whether the command line certainly leaves out the tests with a mark."""
     chosen = config.getoption("markexpr", "") or ""
     return f"not {mark}" in chosen.split(" and ")

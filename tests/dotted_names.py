@@ -21,7 +21,7 @@ _IMPORT = re.compile(rf"\bimport\s+((?:{'|'.join(PACKAGES)})(?:\.\w+)*)(?![\w.])
 _FROM = re.compile(rf"\bfrom\s+((?:{'|'.join(PACKAGES)})(?:\.\w+)*)\s+import\s+(\w+(?:\s*,\s*\w+)*)")
 #: A name of a file, and no module.
 _FILES = {"spark_jobs.zip"}
-#: Stands for what a value in an f-string is.
+#: Stands for the values in an f-string.
 _UNKNOWN = "_"
 
 
@@ -78,13 +78,13 @@ def exists(name: str) -> bool:
                 rest = parts[parts.index(part, length) + 1 :]
                 return exists(".".join([module, original, *rest]))
             case _:
-                # What a class inherits, or an object has, does not stand in this text.
+                # Inherited members and attributes of objects are not found in this module's source.
                 return True
     return True
 
 
 def _aliases(nodes: list[ast.AST]) -> dict[str, str]:
-    """What a program calls modules and members of the sources."""
+    """The names that a program gives to modules and members of the sources, with their full names."""
     found: dict[str, str] = {}
     for node in nodes:
         match node:

@@ -1,4 +1,4 @@
-"""How many examples a property gets that runs whole pipelines: a part of what the others get."""
+"""The number of examples for properties that run whole pipelines: fewer than for other properties."""
 
 from __future__ import annotations
 

@@ -1,9 +1,13 @@
-"""The emulator of Google Cloud Storage, with the conditions that it does not know: `python -m tests.gcs_emulator`.
+"""The emulator of Google Cloud Storage, with features that it lacks: `python -m tests.gcs_emulator`.
 
-It answers one request after the other, so between looking and writing nobody else writes. What it lacks of the real
-store is said here: pages of lists are as long as the list, sources of a composition have no generations of their own
-(added), conditions on generations are ignored (added), a missing bucket has no message (added), and of the store's
-second protocol, which is that of S3 and which `deltalake` speaks, most is missing (added).
+It answers one request after the other, so no other request can write between a check and a write. The emulator differs
+from the real store in these points, of which this module adds those marked with a plus:
+
+- A list has a single page.
+- The sources of a composition have no generations (+).
+- Conditions on generations are ignored (+).
+- A missing bucket has no message (+).
+- Most of the S3-compatible protocol is missing, which `deltalake` uses (+).
 """
 
 from __future__ import annotations

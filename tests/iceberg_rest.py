@@ -47,14 +47,14 @@ _CODES = {
 
 @dataclass
 class Failure:
-    """What a request ends with instead.
+    """An error answer in place of the real one.
 
     Args:
         method: which requests.
         path: a pattern of their paths.
         status: the status of the answer; 0 closes the connection.
         times: how many requests; fewer as they come.
-        body: what the answer has; a message of the protocol where it is None.
+        body: the body of the answer; None: an error message of the protocol.
         is_done: whether the request is carried out all the same.
     """
 
@@ -74,7 +74,7 @@ class Rest:
         uri: where it is.
         inner: the catalogue that it serves.
         failures: what fails.
-        requests: methods and paths of what was asked, with headers.
+        requests: methods, paths and headers of the requests.
     """
 
     uri: str

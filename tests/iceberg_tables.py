@@ -107,7 +107,7 @@ def with_metadata_of_version_3(table: Table, change: Callable[[dict[str, Any]], 
 
 
 def rows(catalog: Catalog, name: str, key: str = "id") -> list[dict[str, Any]]:
-    """What is in a table, as the library reads it, sorted by a column."""
+    """The rows of a table, as the library reads them, sorted by a column."""
     found = catalog.load_table(name).scan().to_arrow().to_pylist()
     return sorted(found, key=lambda row: (row[key] is None, row[key]))
 

@@ -29,7 +29,7 @@ class MariaDatabase:
     uri: str
 
     def run(self, text: str) -> list[tuple[Any, ...]]:
-        """What the last of some statements gives."""
+        """The rows of the last of some statements."""
         from spark_jobs.formats.database.mysql import reading as mysql
         from spark_jobs.scan.connections import Connection
 

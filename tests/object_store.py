@@ -42,7 +42,7 @@ ACCESS_KEY, SECRET_KEY, REGION = "AKIATESTTESTTEST", "a-secret-of-the-tests", "e
 
 
 class AnyBucket(Protocol):
-    """A bucket of some store, reached without what is tested."""
+    """A bucket of some store, accessed without the code under test."""
 
     @property
     def scheme(self) -> str:
@@ -298,7 +298,7 @@ class AzureBucket:
 
 
 def connection_string(endpoint: str) -> str:
-    """What the environment says of the account."""
+    """The environment variables of the account."""
     return f"AccountName={ACCOUNT};AccountKey={ACCOUNT_KEY};BlobEndpoint={endpoint};"
 
 

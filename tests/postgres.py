@@ -47,7 +47,7 @@ class Database:
     open_uri: str
 
     def run(self, text: str) -> list[tuple[Any, ...]]:
-        """What a statement gives."""
+        """The rows of a statement."""
         from adbc_driver_postgresql import dbapi
 
         with dbapi.connect(self.uri, autocommit=True) as opened, opened.cursor() as cursor:
@@ -99,7 +99,7 @@ class Server:
             assert self._process.poll() is None, (self._folder / "log").read_text()
 
     def kill(self) -> None:
-        """Kill it with all its processes, without a warning; what it has committed is there when it starts again."""
+        """Kill it with all its processes, without a warning; committed data is there when it starts again."""
         assert self._process is not None
         family = psutil.Process(self._process.pid).children(recursive=True)
         self._process.kill()

@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 
 def until(look: Callable[[], T], seconds: float = 240.0, *, every: float = 0.02) -> T:
-    """What is looked for as soon as it is there; what there was at the end where it does not come in time.
+    """Call `look` until it returns a true value or the time is over; returns its last value.
 
     Args:
-        look: looks for it.
+        look: looks for something.
         seconds: how long it may take.
-        every: seconds between two looks; more than a moment for what looking makes slower.
+        every: seconds between two calls; more if calls slow down the thing that is waited for.
     """
     end = time.monotonic() + seconds
     while not (found := look()) and time.monotonic() < end:

@@ -28,7 +28,7 @@ LETTERS = st.sampled_from(["BGM", "LIN", "FTX", "NAD", "unb"])
 
 @dataclass
 class Result:
-    """What a file gave: its records as texts, and what was wrong with it."""
+    """The result of reading a file: its records as texts, and its problems."""
 
     records: list[Record]
     problem: str | None = None

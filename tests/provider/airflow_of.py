@@ -24,7 +24,7 @@ except ImportError:  # Airflow 2
     from airflow.utils.context import OutletEventAccessors
 
 #: Whether values that Airflow knows as secrets are hidden in the rendered fields that it stores. Airflow 3.0 hides
-#: there only what has the name of a secret, for every operator.
+#: only fields whose name suggests a secret, for every operator.
 HIDES_VALUES_IN_FIELDS = AIRFLOW_V_3_1_PLUS or not AIRFLOW_V_3_0_PLUS
 
 __all__ = [
@@ -50,7 +50,7 @@ def serialized(dag: Any) -> Any:
 
 
 def told_through(accessor: Any) -> list[tuple[str, dict[str, Any]]]:
-    """The URIs of the assets that were added to an alias, with what is told of them."""
+    """The URIs of the assets that were added to an alias, with their `extra`."""
     if hasattr(accessor, "dataset_alias_events"):  # Airflow 2
         return [(each["dest_dataset_uri"], each["extra"]) for each in accessor.dataset_alias_events]
     return [(each.dest_asset_key.uri, each.extra) for each in accessor.asset_alias_events]

@@ -1,4 +1,4 @@
-"""What the provider's tests share: a `spark-submit` that is none, a task context, diagnostics that are none."""
+"""Fixtures of the provider's tests: a fake `spark-submit`, a task context, fake diagnostics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAKE = Path(__file__).with_name("fake_spark_submit.py")
 
 
 class FakeSpark:
-    """Makes operators that call the fake `spark-submit`, and shows what it was called with."""
+    """Makes operators that call the fake `spark-submit`, and records the arguments of its calls."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -47,7 +47,7 @@ class FakeSpark:
         return ClinkerSparkOperator(**{**defaults, **arguments})
 
     def job(self, job: dict[str, Any]) -> str:
-        """What the fake is told to do, as it takes it."""
+        """The instructions for the fake, as JSON."""
         return json.dumps({"notes": str(self.folder / "notes.json"), **job})
 
     @property
@@ -62,7 +62,7 @@ def spark(tmp_path: Path) -> FakeSpark:
 
 @pytest.fixture
 def context(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A task context whose `ti` notes what is pushed in `pushed`, links too.
+    """A task context whose `ti` records pushed XComs in `pushed`, including links.
 
     Each has a run of its own: a run's processes are ended by its name, wherever on the machine they are.
     """
@@ -85,7 +85,7 @@ def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Diagnosed:
-    """Stands in for planning: finds the problems it was told to, and notes what it was asked about."""
+    """Replaces planning: returns the given problems, and records the pipelines that were planned."""
 
     def __init__(self) -> None:
         self.problems: list[Any] = []

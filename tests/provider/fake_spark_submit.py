@@ -1,4 +1,4 @@
-"""Stands in for `spark-submit` in tests that need no Spark: takes its command line, leaves what a job leaves.
+"""A fake `spark-submit` for tests without Spark: it takes the same command line and leaves the files of a job.
 
 What to do comes in the environment variable FAKE_JOB, JSON: `exit` (return code), `record` (fields of the record, or
 null for none), `by` (`file` or `line`), `print` (lines; "SELF" in

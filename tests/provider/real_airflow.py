@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 COMPONENTS = ("api-server", "dag-processor", "scheduler", "triggerer")
 #: Who may log in, by their role; nobody's password is a secret here.
 USERS = {"ann": "admin", "vic": "viewer", "nora": ""}
-#: What a machine with other work may need for anything.
+#: The time limit for each step, on a machine that has other work to do.
 PATIENCE_S = 900.0
 #: Seconds between two questions: the server that is asked is the one that its tasks need.
 _PAUSE_S = 0.5
@@ -136,7 +136,7 @@ class Airflow:
         return self._asked(urllib.request.Request(f"{self.url}{path}"), user)
 
     def post(self, path: str, body: Mapping[str, Any], *, user: str | None = "ann") -> tuple[int, str]:
-        """What a user gets who sends a document."""
+        """Send a document as a user; returns the status and the body of the answer."""
         head = {"Content-Type": "application/json"}
         return self._asked(urllib.request.Request(f"{self.url}{path}", json.dumps(body).encode(), head), user)
 
@@ -164,7 +164,7 @@ class Airflow:
         return {each["task_id"]: (each["state"], each["try_number"]) for each in found["task_instances"]}
 
     def xcom(self, dag: str, run_id: str, task: str, key: str) -> Any:
-        """What a task has pushed."""
+        """The value of an XCom of a task."""
         path = f"/api/v2/dags/{dag}/dagRuns/{quote(run_id)}/taskInstances/{task}/xcomEntries/{key}?deserialize=true"
         return self._document(path)["value"]
 
@@ -209,7 +209,7 @@ def running(folder: Path, dags: Path, settings: Mapping[str, str] | None = None)
     Args:
         folder: for its home, its database and its output.
         dags: the folder of its DAG files.
-        settings: variables of the environment beside those that it needs.
+        settings: further environment variables.
     """
     airflow = Airflow(folder, dags, settings or {})
     try:

@@ -29,7 +29,7 @@ def opened(tmp_path: Path, **others: Any) -> SourceStaging:
 
 
 def names(tmp_path: Path) -> list[str]:
-    """What is in the staging folder, by suffix."""
+    """The files in the staging folder, by suffix."""
     return sorted(path.name.partition(".")[2] for path in (tmp_path / "staging").iterdir())
 
 

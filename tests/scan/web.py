@@ -39,7 +39,7 @@ class Request:
 
 @dataclass
 class Answer:
-    """What the server says; `body` may come in pieces, and `length` may be a lie. `status` 0 hangs up at once."""
+    """The server's answer. `body` may come in pieces, and `length` may be wrong. `status` 0 hangs up at once."""
 
     body: bytes | Iterable[bytes] = b"[]"
     status: int = 200

@@ -37,7 +37,7 @@ class Fault:
         cut: only so many bytes of the body are sent, and the connection is closed.
         before: something that is done before the store is asked.
         wait_s: how long the answer takes.
-        after_cut: whether the connection is closed without an answer, once the store has done what it was asked.
+        after_cut: whether the connection is closed without an answer, after the store has carried out the request.
         headers: of an answer without the store, beside the usual ones.
     """
 
@@ -53,9 +53,9 @@ class Fault:
 
 @dataclass
 class Proxy:
-    """The server; `rule` says what happens to a request, `edit` what becomes of what the store answers.
+    """A proxy before a store. `rule` chooses the fault of a request, and `edit` changes the answer of the store.
 
-    The store sees no `hidden` headers.
+    The store does not see `hidden` headers.
     """
 
     endpoint: str

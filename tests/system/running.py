@@ -1,4 +1,4 @@
-"""How system tests run: each example has a `test_run`, as those of Airflow's own providers have."""
+"""Makes the `test_run` of each example, as the system tests of Airflow's own providers have it."""
 
 from __future__ import annotations
 

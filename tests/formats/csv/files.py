@@ -103,7 +103,7 @@ def _read(parts: list[splits.Split], scan: ScanPlan, reader: CsvReader, want: Re
         assert offset + outcome.records == result.count
         counted = reading.SplitOutcome()
         reader.count(split, scan.files[split.file], counted)
-        # What a wrong cut leaves of a record counts for nothing: the file is read again.
+        # After a wrong cut the counts do not matter, because the file is read again.
         assert counted.is_consistent == outcome.is_consistent
         assert not outcome.is_consistent or counted == outcome
         consistent &= outcome.is_consistent

@@ -44,7 +44,7 @@ class SqliteDatabase:
         return Path(self.uri.removeprefix("sqlite:///"))
 
     def run(self, text: str) -> list[tuple[Any, ...]]:
-        """What the last of some statements gives."""
+        """The rows of the last of some statements."""
         with closing(sqlite3.connect(self.path, isolation_level=None, timeout=60)) as opened:
             opened.execute("PRAGMA foreign_keys = ON")
             found: list[tuple[Any, ...]] = []
@@ -86,7 +86,7 @@ class MariaWarehouse(Warehouse):
                 self.staged]  # fmt: skip
 
     def read(self, text: str) -> list[tuple[Any, ...]]:
-        """What a statement gives, as the driver itself converts it."""
+        """The rows of a statement, with values as the driver converts them."""
         import pymysql
 
         parts = urlsplit(self.database.uri)
@@ -104,7 +104,7 @@ def _text(value: Any) -> str:
 
 
 def settled(warehouse: Warehouse, files: str, *, first: str = "database") -> list[int]:
-    """What is in the table, and in the file if there is one, once somebody has cleared up."""
+    """The ids in the table (and in the file, if there is one) after recovery."""
     reach = Reach(connections={"warehouse": warehouse.database.uri})
     if first == "files" and (warehouse.folder / "out").exists():
         recovery.recover(warehouse.folder / "out", reach)
@@ -119,7 +119,7 @@ def settled(warehouse: Warehouse, files: str, *, first: str = "database") -> lis
 def put(
     loading: Any, connection: connections.Connection, table: str, static: Type, found: list[Any], run: str
 ) -> dict[int, str]:
-    """Put values into the column `v` of a table, whose rows go; gives those that are refused, each with why."""
+    """Replace the rows of a table by rows with some values in column `v`; returns the reason of each refused row."""
     known = loading.look(connection, DatabaseWrite(connection.name, table, WriteMode.REPLACE))
     writer = write.DatabaseWriter(Schema((Column("id", types.INT), Column("v", static))), known)
     arrays = [pa.array(range(len(found)), pa.int64()), pa.array(found, writer.schema.field("v").type)]

@@ -1,6 +1,6 @@
 """Scores the reading of dirty CSV files: a table, polluted in two thousand ways, is read and compared with itself.
 
-    python -m benchmarks.polluted                 # with what a person knows of each file given as options
+    python -m benchmarks.polluted                 # with options that a person who knows each file would set
     python -m benchmarks.polluted --guess         # by `clinker guess` alone
     python -m benchmarks.polluted --only 'row_more_sep*' --show
 

@@ -1,6 +1,6 @@
-"""The Clinker engine: what is shipped to Spark.
+"""The Clinker engine, which is shipped to Spark.
 
-Here: what starts runs and tells of them, with the standard library alone; a package per stage below.
+Here: modules that start runs and report their results, which need only the standard library; and a package per stage.
 Not here: Airflow; `clinker_provider` starts runs and reads their results.
 """
 

@@ -36,7 +36,7 @@ def lines_with_figures(record: RunResult) -> Iterator[tuple[str, Mapping[str, An
 
 
 def _example(example: Mapping[str, Any]) -> str:
-    """A record with a reason: where it was read, and what was wrong with it."""
+    """An example of a reason: the place of a record, and its problem."""
     made = "an aggregated row that begins with " if example.get("is_aggregated") and example.get("row") else ""
     row = f", row {example['row']}" if example.get("row") else ""
     value, detail = example.get("value"), str(example.get("detail", ""))

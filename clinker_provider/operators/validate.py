@@ -46,7 +46,7 @@ class ClinkerValidateOperator(PipelineOperator):
     :param preview_read: how many records of each source the preview is made from
 
     XComs: `diagnostics`, a list of `path:line:col CODE message`, also when the task fails; `preview`, the records by
-    node (no more than 48,000 characters of them; the log says what was left out); `return_value` with `pipeline`,
+    node (no more than 48,000 characters of them; the log names omitted ones); `return_value` with `pipeline`,
     `errors` and `warnings` (counts).
     """
 

@@ -41,7 +41,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The name of the case: a sentence about what it shows."""
+        """The name of the case: a sentence about its purpose."""
         return self.config.name
 
     @property

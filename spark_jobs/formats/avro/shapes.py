@@ -4,7 +4,7 @@
 |---|---|
 | boolean, int, long, float, double, string | Bool, Int, Int, Float, Float, String |
 | enum, uuid | String |
-| date, timestamps | Date, DateTime to the microsecond, those of moments in UTC; outside all years as in Parquet |
+| date, timestamps | Date, DateTime to the microsecond, moments in UTC; outside all years as in Parquet |
 | decimal | Int where it has no fraction digits and fits, else the text of all digits |
 | a union with null | the other type in it |
 | array, map, other unions | Array, Map, Any |

@@ -47,13 +47,13 @@ class _Page(NamedTuple):
     """A page by its header.
 
     Args:
-        kind: what it has.
-        data: where its bytes begin.
-        packed: how many they are in the file.
-        size: how many they are unpacked.
-        values: how many values it has, nulls included.
-        encoding: how these are written.
-        level_bytes: of a page of the second version, how long its repetition levels are; None in one of the first.
+        kind: the page type.
+        data: the offset of its bytes.
+        packed: the number of its bytes in the file.
+        size: the number of its bytes, uncompressed.
+        values: the number of its values, including nulls.
+        encoding: the encoding of the values.
+        level_bytes: the bytes of the repetition levels in a page of version 2; None in a page of version 1.
     """
 
     kind: int

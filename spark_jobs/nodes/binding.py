@@ -46,20 +46,20 @@ class Flow:
     """The records that leave a port of a node, as known while steps are bound.
 
     Args:
-        schema: the columns, engine columns (`$ck.*`, `$widened`, `$meta.*`) where an output that writes them puts them.
+        schema: the columns. Engine columns (`$ck.*`, `$widened`, `$meta.*`) stand where an output would write them.
         emitted: the names that an output with `include_unmapped: false` keeps; None for all.
         sources: the sources that records of this port come from.
         documents: envelope sections: section to field to type.
-        joined: the nearest merge or combine above, after which bare `$source` variables are ambiguous (E172).
-        ordered_by: the declared order of the records, as far as it holds here.
+        joined: the nearest merge or combine upstream, after which bare `$source` variables are ambiguous (E172).
+        ordered_by: the declared order of the records, as far as it still holds.
         can_name_undeclared: whether combines and `group_by` may name undeclared columns: all sources upstream say
             `on_unmapped: auto_widen`.
-        files_of: the source of whose files each record is of one; None downstream of a merge or an aggregate.
-        grouped_by: the aggregate whose rows these are, or some of them: rows are of no document.
-        on_unmapped: what the sources do with undeclared columns: of a combine those of its driver.
+            files_of: the source whose files the records belong to; None downstream of a merge or an aggregate.
+            grouped_by: the aggregate that made these rows, or some of them: such rows belong to no document.
+            on_unmapped: the sources' treatment of undeclared columns; downstream of a combine, the driver's.
 
-    A source makes a flow; all others derive theirs, by one of the methods below: what becomes of a field on its way
-    stands there.
+        Sources make flows. All other nodes derive theirs by one of the methods below, which define how each field
+        changes.
     """
 
     schema: Schema
@@ -74,11 +74,11 @@ class Flow:
     grouped_by: str | None = None
 
     def with_row(self, row: Schema, emitted: frozenset[str] | None = None, *, in_order: bool = True) -> Flow:
-        """The flow with other columns; `in_order`: the columns that records are sorted by keep their values."""
+        """The flow with other columns. With `in_order`, the columns that records are sorted by keep their values."""
         return replace(self, schema=row, emitted=emitted, ordered_by=self.ordered_by if in_order else ())
 
     def grouped(self, row: Schema, ordered_by: tuple[str, ...], aggregate: str) -> Flow:
-        """Groups of the records, which are of no file and no document."""
+        """The flow of groups of the records, which belong to no file and no document."""
         return replace(
             self,
             schema=row,
@@ -91,7 +91,7 @@ class Flow:
         )
 
     def merged(self, others: Iterable[Flow], row: Schema, merge: str) -> Flow:
-        """The flow downstream of a merge of this and other flows; sections have the fields of all."""
+        """The flow downstream of a merge of this and other flows. Envelope sections have the fields of all."""
         flows = (self, *others)
         documents: dict[str, dict[str, types.Type]] = {}
         for flow in flows:
@@ -114,27 +114,27 @@ class Flow:
         )
 
     def combined(self, flows: Iterable[Flow], row: Schema, combine: str) -> Flow:
-        """The flow downstream of a combine of `flows`, which this one drives."""
+        """The flow downstream of a combine of `flows` whose driver is this one."""
         return replace(self, schema=row, emitted=None, sources=_sources(flows), joined=combine, ordered_by=())
 
     @property
     def has_undeclared(self) -> bool:
-        """Whether undeclared columns flow along."""
+        """True if records carry undeclared columns."""
         return columns.UNDECLARED_MAP in self.schema
 
     @property
     def metas(self) -> dict[str, types.Type]:
-        """The metadata keys that flow along."""
+        """The metadata keys that records carry."""
         return {columns.META.key(c.name): c.type for c in self.schema.engine_columns if c.name in columns.META}
 
     @property
     def correlation(self) -> tuple[str, ...]:
-        """The correlation key fields that flow along, `aggregate.<name>` entries included."""
+        """The correlation key fields that records carry, including `aggregate.<name>` entries."""
         return columns.CORRELATION.keys(column.name for column in self.schema.engine_columns)
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The fields of sources among them, which users have named."""
+        """The correlation key fields that belong to sources, which are the ones a user can name."""
         return tuple(field for field in self.correlation if columns.numbered(field) is None)
 
 
@@ -144,7 +144,7 @@ def _sources(flows: Iterable[Flow]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Feed:
-    """An input as its consumer sees it; `span` is where the consumer names it, `written` the name that it uses."""
+    """An input as its consumer sees it. `span` is where the consumer names it, `written` the name in the YAML."""
 
     node: str
     port: str
@@ -166,9 +166,9 @@ class ColumnOrigin:
 
 @dataclass(frozen=True)
 class Bound:
-    """A node's step and what flows out of each of its ports.
+    """A node's step and the flow of each of its ports.
 
-    `pending` says why the node cannot run yet, `origins` where a source's columns come from.
+    `pending` says why the node cannot run yet, `origins` which key of a source declares a column.
     """
 
     step: Step | None
@@ -190,7 +190,7 @@ class BindScope(Protocol):
 
     @property
     def qualifiers(self) -> tuple[str, ...]:
-        """The names that the node gives its inputs, in declaration order; known before the inputs are bound."""
+        """The names that the node gives its inputs, in declaration order. They are known before inputs are bound."""
 
     @property
     def date_formats(self) -> tuple[str, ...]:
@@ -198,11 +198,11 @@ class BindScope(Protocol):
 
     @property
     def date_header(self) -> str:
-        """The names of `pipeline.date_locale`, as they stand in front of date formats; empty for English."""
+        """The names of `pipeline.date_locale` in the form of a prefix of date formats; empty for English."""
 
     @property
     def include_provenance(self) -> bool:
-        """Whether all records carry their origin (`pipeline.include_provenance`)."""
+        """True if all records carry their origin (`pipeline.include_provenance`)."""
 
     def span(self, *path: str | int) -> Span:
         """The place of a value, or of the nearest key if it is not written."""
@@ -217,37 +217,37 @@ class BindScope(Protocol):
         """Report a problem."""
 
     def compile(self, *path: str | int, mode: scope.Mode, flow: Flow | None = None, **scope_fields: Any) -> Any:
-        """The checked CXL program at a path, or None when it does not compile (which is noted).
+        """The checked CXL program at a path; None if it does not compile, which is reported.
 
-        `flow` is the row that bare names reach; `scope_fields` are further fields of the program's `Scope`.
+        `flow` provides the row for bare names. `scope_fields` are further fields of the program's `Scope`.
         """
 
     def compile_text(self, text: Text, *, mode: scope.Mode, flow: Flow | None = None, **scope_fields: Any) -> Any:
-        """Compile a text that is at hand, as a program of the node."""
+        """Compile a text that is given, as a program of the node."""
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The sources that the node may name: those in its file. Bodies of compositions see only their own."""
+        """The sources that the node may name: the sources of its file. The body of a composition sees only its own."""
 
     def source_flow(self, name: str) -> Flow | None:
         """The flow of a source; None if there is no such source."""
 
     def collects(self, node: str) -> bool:
-        """Whether a node is a combine that gathers its matches in arrays."""
+        """True if a node is a combine that collects its matches in arrays."""
 
     def has_watermark(self, source: str) -> bool:
-        """Whether a source declares the event time of its records."""
+        """True if a source declares the event time of its records."""
 
     def variables(self, namespace: str) -> Mapping[str, types.Type]:
         """The declared variables of a namespace: `vars`, `pipeline`, `source`, `record` or `config`."""
 
     def part(self, *path: str | int) -> Any:
-        """The model of a part (see `NodeType.parts`), None where it is not written."""
+        """The model of a part (see `NodeType.parts`); None if the user left it out."""
 
     def output_path(self, template: str, *path: str | int) -> tuple[str, bool]:
-        """An output's path template, checked, with the tokens filled in that are known at plan time.
+        """Check an output's path template and fill in the tokens that are known at plan time.
 
-        Also whether those are left that stand for the input file.
+        Also returns True if tokens for the input file are left.
         """
 
     def pending(self, what: str, *path: str | int) -> Diagnostic:
@@ -262,16 +262,17 @@ class NodeType:
     """A kind of node.
 
     Args:
-        kind: the word under `type:`.
+        kind: the value of `type:`.
         wiring: how inputs are named.
         config: the model of `config:`.
-        bind: makes a step of a valid configuration; None when an error (that it noted) makes that impossible.
-        reads: what a step reads of each input, given what is read of its outputs; one for all inputs, or one each.
+        bind: makes a step from a valid configuration; None after an error that it reported.
+        reads: the columns that a step reads of its inputs, given the columns required of its outputs; one value for
+            all inputs, or one for each.
         description: the description of the steps; None for calls, which leave no step in a plan.
-        needs_config: whether `config:` must be there.
-        check: finds what is wrong without knowing the inputs; runs for every node before any is bound.
-        spellings: further accepted names of keys of `config:`, each with the usual one (`routes` for `conditions`).
-        is_end: whether a node is of use that nothing reads from.
+        needs_config: `config:` is mandatory.
+        check: reports mistakes that do not depend on the inputs. It runs for every node before any is bound.
+        spellings: other accepted names of keys of `config:`, each with the usual one (`routes` for `conditions`).
+        is_end: the node is useful even if no node reads from it.
         parts: models of values whose shape depends on other values, by their path below `config:`; takes the plain
             values of `config:`.
     """
@@ -295,7 +296,7 @@ class NodeType:
 
 
 def passes_through(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
-    """The columns read by a node that only passes records on."""
+    """The required columns of a node that passes its records through."""
     return (wanted,)
 
 
@@ -307,7 +308,7 @@ def emitted_schema(base: Schema, program: typed.Program, origin: str) -> Schema:
 
 
 def report(scope: BindScope, code: Code, message: str, *path: str | int, help: str | None = None) -> None:
-    """Note a problem at a path of the node."""
+    """Report a problem at a path of the node."""
     scope.add(code.at(scope.span(*path), message, help=help))
 
 

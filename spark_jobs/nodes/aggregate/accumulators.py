@@ -1,9 +1,9 @@
 """Kernels of aggregate functions: states of raw rows, merged states, and results.
 
-Each accumulator names columns to prepare, an Arrow grouping function for each, and the same again for merging states;
-the grouping itself is done once for all accumulators of a node. Which kernel a function has stands in its declaration
-(`spark_jobs/cxl/builtins/aggregates.py`). Functions over dynamic values keep the values and let the declared meaning
-work on them when the group is complete.
+Each accumulator prepares columns and names an Arrow grouping function for each of them. It does the same to merge
+states. A node groups once for all its accumulators. The declaration of a function names its kernel
+(`spark_jobs/cxl/builtins/aggregates.py`). Functions over dynamic values collect the values; the declared class of the
+function folds them when the group is complete.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SKIP_NULLS = pc.ScalarAggregateOptions(skip_nulls=True, min_count=1)
 ZERO_WHEN_EMPTY = pc.ScalarAggregateOptions(skip_nulls=True, min_count=0)
-#: Functions that Arrow is not asked for: the value of the group's first or last row, null or not.
+#: Functions that are not Arrow's: they take the value of the group's first or last row, null or not.
 FIRST, LAST = "first row", "last row"
 EXACT_INT = pa.decimal128(38, 0)
 
@@ -52,20 +52,20 @@ class Accumulator:
     """The kernels of one call of an aggregate function.
 
     Args:
-        call: it.
-        name: prefixes its state columns. Accumulators of one name keep the same states; without one, that is what is
-            done with which columns.
+        call: the call.
+        name: prefixes its state columns. Accumulators with the same name share their states. The default is derived
+            from the kernel and the columns that it reads.
     """
 
     call: typed.AggregateCall
     name: str = ""
-    #: About how many state columns it has.
+    #: The approximate number of its state columns.
     width: ClassVar = 1
-    #: Whether it takes values whose kind shows at run time only.
+    #: The kernel accepts values whose type is known only at run time.
     takes_dynamic: ClassVar = False
-    #: Whether its result follows from the order of all records of a group; the first and the last one have places.
+    #: The result depends on the order of all records of a group, not just on the first or the last one.
     needs_order: ClassVar = False
-    #: Whether its result depends on a group's last record.
+    #: The result depends on a group's last record.
     needs_last: ClassVar = False
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class Accumulator:
             object.__setattr__(self, "name", f"{type(self).__name__}{self.call.arguments}")
 
     def parts(self) -> tuple[Accumulator, ...]:
-        """The accumulators that hold this one's states. Those with the same name share their states."""
+        """The accumulators whose states this one reads. Accumulators with the same name share their states."""
         return (self,)
 
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
@@ -90,7 +90,7 @@ class Accumulator:
 
 
 class Count(Accumulator):
-    """`count(*)` counts rows, `count(x)` those that are not null."""
+    """`count(*)` counts rows. `count(x)` counts the rows in which `x` is not null."""
 
     takes_dynamic = True
 
@@ -107,12 +107,12 @@ class Count(Accumulator):
 
 
 class IntSum(Accumulator):
-    """Int sums are exact: 64 bits while that is certain to do, 128 between batches."""
+    """Int sums are exact: 64 bits as long as the sum is certain to fit, 128 bits between batches."""
 
     width = 2
 
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
-        """The terms, wide when their sum might not fit."""
+        """The terms, as 128 bit decimals if their sum might not fit 64 bits."""
         terms = arguments[0]
         bounds = pc.min_max(terms).as_py()
         largest = max(abs(bounds["min"] or 0), abs(bounds["max"] or 0))
@@ -131,16 +131,16 @@ class IntSum(Accumulator):
 
 
 class FloatSum(Accumulator):
-    """Float sums by exact digits (see `exact.py`); which places there are depends on the values."""
+    """Float sums by exact digits (see `exact.py`). The values decide which places are needed."""
 
     width = 4
 
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
-        """The digits of the terms, which are the sums of the arguments."""
+        """The digits of the terms. With several arguments, a term is their sum."""
         return self._grouped(exact.digits_of(*(pc.cast(argument, pa.float64(), safe=False) for argument in arguments)))
 
     def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
-        """Digits whose sums fit once more."""
+        """The carried digits, which can be summed again without overflow."""
         return self._grouped(exact.carried(self._digits(states)))
 
     def totals(self, states: Mapping[str, pa.Array]) -> exact.Totals:
@@ -159,16 +159,16 @@ class FloatSum(Accumulator):
 
 
 class DecimalSum(FloatSum):
-    """Sums Decimals of one scale in their units, by digits if 64 bits might overflow."""
+    """Sums Decimals of one scale as whole units, by digits if 64 bits might overflow."""
 
     width = 2
 
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
-        """The units, or their digits if the sum of all might not fit."""
+        """The units, or their digits if the sum of all units might not fit 64 bits."""
         return self._grouped(exact.of_decimals(arguments[0], count))
 
     def units(self, states: Mapping[str, pa.Array]) -> tuple[np.ndarray, np.ndarray]:
-        """The units of each sum, as Python's ints where 64 bits do not do, and which sums have no terms."""
+        """The units of each sum (Python ints if they exceed 64 bits), and a mask of the sums without terms."""
         digits = self._digits(states)
         return exact.units_of(digits), digits[0].is_null().to_numpy(zero_copy_only=False)
 
@@ -250,7 +250,7 @@ class Pick(Accumulator):
         return [Grouped(self.name, arguments[0], self.function, self.options)]
 
     def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
-        """Apply the same function again, to the winners, which are in record order."""
+        """Apply the same function to the states, which are in record order."""
         return [Grouped(self.name, states[self.name], self.function, self.options)]
 
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
@@ -258,25 +258,25 @@ class Pick(Accumulator):
 
 
 class Min(Pick):
-    """The smallest value; Arrow passes over NaN where there is another number."""
+    """The smallest value. Arrow ignores NaN if there is another number."""
 
     function, options = "min", SKIP_NULLS
 
 
 class Max(Pick):
-    """The largest value; of Floats also whether there is a NaN, which Arrow's function passes over."""
+    """The largest value. For Floats a second state records NaN, which Arrow's function ignores."""
 
     function, options = "max", SKIP_NULLS
 
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
-        """The values, and which of them are NaN."""
+        """The values, and for Floats a mask of NaN."""
         grouped = super().first(arguments, count)
         if pa.types.is_floating(arguments[0].type):
             grouped.append(self._seen(pc.fill_null(pc.is_nan(arguments[0]), False)))
         return grouped
 
     def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
-        """The largest winner, and whether there was a NaN."""
+        """The largest state, and whether any value was NaN."""
         grouped = super().again(states)
         if pa.types.is_floating(states[self.name].type):
             grouped.append(self._seen(states[f"{self.name}.nan"]))
@@ -314,7 +314,7 @@ class FirstValue(Pick):
 
 
 class Folded(Accumulator):
-    """All values in record order, which the declared meaning folds when the group is complete."""
+    """All values in record order. The class that declares the function folds them when the group is complete."""
 
     takes_dynamic = True
     needs_order = True
@@ -336,7 +336,7 @@ class Folded(Accumulator):
         results, bad = [], []
         for group in zip(*columns, strict=True):
             value, failed = function.fold(zip(*group, strict=True))
-            # A mean of values of any kind is declared a Float, whatever it was made of.
+            # The mean of dynamic values is declared as Float, whatever their types.
             results.append(
                 float(value) if isinstance(value, Decimal) and self.call.type.kind is types.Kind.FLOAT else value
             )
@@ -344,7 +344,7 @@ class Folded(Accumulator):
         return values.to_arrow(results, self.call.type), pa.array(bad)
 
     def _lists(self, states: Mapping[str, pa.Array], argument: int) -> pa.Array:
-        """The values of each group; there are none in the single group of no rows."""
+        """The values of each group. The single group of an empty input has none."""
         lists = states[f"{self.name}.{argument}"]
         return pa.array([items or [] for items in lists.to_pylist()], lists.type) if lists.null_count else lists
 
@@ -357,12 +357,12 @@ class Collect(Folded):
     """All values in record order, as an array."""
 
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
-        """The lists themselves, where they are of the result's type."""
+        """The lists themselves, if their items already have the result's type."""
         lists = self._lists(states, 0)
         return (lists, None) if lists.type == values.arrow_type(self.call.type) else super().finish(states)
 
 
-#: Functions without a kernel for Decimals: Arrow cannot pick the first one, and products of 38 digits fit no column.
+#: Functions without a kernel for Decimals: Arrow cannot pick the first value, and products of 38 digits fit no column.
 _NOT_OF_DECIMALS = (WeightedAverage, FirstValue)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class AgreedKeys:
-    """The keys that all records of a group have in common, those aside that have none.
+    """The correlation keys that all records of a group share. Records without a key are ignored.
 
     Args:
         keys: the columns of each key that records may have inherited.
@@ -50,7 +50,7 @@ class AgreedKeys:
         return found
 
     def prepared(self, data: pa.RecordBatch) -> dict[str, pa.Array]:
-        """The keys of records with numbers that distinguish them; none where the key belongs to no group."""
+        """The keys of records, with numbers that distinguish them; null where the key belongs to no group."""
         found = {name: data.column(name) for name in self.columns}
         for number, columns in self._keys.items():
             texts = [pc.fill_null(cell_text.texts(found[name], self._types[name]), "") for name in columns]
@@ -59,7 +59,7 @@ class AgreedKeys:
         return found
 
     def finish(self, states: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """The key of each group, and nothing where its records have several."""
+        """The key of each group; null if its records have several."""
         found: dict[str, pa.Array] = {}
         for number, columns in self._keys.items():
             is_one = pc.fill_null(pc.equal(states[f"{number} min"], states[f"{number} max"]), False)

@@ -62,7 +62,7 @@ class AggregateConfig(NodeConfig):
     """`config:` of an aggregate."""
 
     name: Name | None = None
-    #: None is written by leaving it out: one group for all, with a warning.
+    #: None if the user left it out: one group for all records, with a warning.
     group_by_written: list[Name] | None = Field(None, alias="group_by")
     cxl: Text
     strategy: choice(StrategyHint) = StrategyHint.AUTO  # type: ignore[valid-type]
@@ -142,7 +142,7 @@ def bind(config: AggregateConfig, scope: BindScope) -> Bound | None:
 
 
 def _undeclared(config: AggregateConfig, scope: BindScope, feed: Feed) -> tuple[str, ...] | None:
-    """The keys that are undeclared columns, with a warning each; None when a key is nothing at all."""
+    """The keys that are undeclared columns, with a warning for each; None if a key names no column at all."""
     complete = True
     found: list[str] = []
     known = [column.name for column in feed.flow.schema.user_columns]
@@ -239,7 +239,7 @@ def _time_window(config: AggregateConfig) -> TimeWindow | None:
 
 
 def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
-    """The columns of keys and arguments whole; what else the program before groups reads, as far as it does."""
+    """Keys and arguments are read whole; other columns only as far as the program before grouping reads them."""
     arguments = {name for call in step.program.calls for name in call.arguments}
     whole = RequiredColumns(frozenset(step.input.names)).only(arguments.union(step.keys, *step.agreed_keys))
     found = whole | member_reads.read(step.program.before)

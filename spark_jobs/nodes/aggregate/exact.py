@@ -1,8 +1,8 @@
 """Float sums that do not depend on how the rows were split.
 
-A double is a whole multiple of 2^-1074. So it can be written as digits to the base 2^32, each a whole number that fits
-a 64 bit column, and sums of such columns are exact: two billion digits fit. Most columns need three digits; which they
-are depends on the values alone. Only the total is rounded, once, to the nearest double.
+A double is a whole multiple of 2^-1074. So it can be written as digits to the base 2^32. Each digit is a whole number
+that fits a 64 bit column, and sums of such columns are exact for up to two billion rows. Most columns need three
+digits; which ones depends on the values alone. Only the total is rounded, once, to the nearest double.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ if TYPE_CHECKING:
 #: Columns of digits by their place: digit `d` at place `k` counts `d * 2^(32 k)`.
 Digits = dict[int, pa.Array]
 
-#: Stands for the place of what is not finite: a column of doubles, there when some term is NaN or an infinity.
+#: The place of NaN and infinities: a column of doubles, present if some term is not finite.
 SPECIAL = 64
 _BITS = 32
 _HALF = 1 << (_BITS - 1)
 #: No digit of a double has a lower place.
 _LEAST_PLACE = -34
-#: All whole numbers up to here are doubles.
+#: All whole numbers up to this one are doubles.
 _DOUBLE = 1 << 53
-#: Sums up to here are certain to fit 64 bits.
+#: Sums up to this size are certain to fit 64 bits.
 _SAFE = 1 << 62
 _LOW = np.uint64((1 << _BITS) - 1)
-#: Rows that are worked on at once: their arrays fit the processor's cache.
+#: Rows in a block: its arrays fit the processor's cache.
 _BLOCK = 1 << 15
-#: The relative error of a quotient in long doubles is smaller: operands, their sums and the quotient are rounded.
+#: An upper bound of the relative error of a quotient in long doubles: operands, their sums and the quotient are
+#: rounded.
 _UNSURE = 8 * np.finfo(np.longdouble).eps
-#: More than what adding up differences of products loses, relative to the products.
+#: An upper bound of the error of adding up differences of products, relative to the products.
 _INEXACT = 2.0**-98
-#: From here on down doubles have fewer bits.
+#: Doubles smaller than this one have fewer bits.
 _LEAST_NORMAL = np.finfo(np.float64).smallest_normal
-#: Powers of two up to here have a double as their inverse.
+#: The largest exponent of a power of two whose inverse is a double.
 _MOST_SHIFT = 1000
 
 
@@ -84,11 +85,11 @@ def of_ints(totals: pa.Array) -> Digits:
 
 
 def of_decimals(column: pa.Array, count: int) -> Digits:
-    """The units of Decimals of one scale as digits: at place 0 alone where so many of them add up to 64 bits.
+    """The units of Decimals of one scale as digits; a single digit at place 0 if no sum can exceed 64 bits.
 
     Args:
         column: the Decimals.
-        count: how many terms a sum has at most.
+        count: the largest number of terms in a sum.
     """
     missing = _nulls(column)
     units, wide = decimal_units.units(column)
@@ -102,7 +103,7 @@ def of_decimals(column: pa.Array, count: int) -> Digits:
 
 
 def units_of(digits: Mapping[int, pa.Array]) -> np.ndarray:
-    """The whole numbers that digits stand for, whose places are not below 0: Python's ints where 64 bits do not do."""
+    """The whole numbers that digits represent (no place below 0); Python ints if they exceed 64 bits."""
     found = _carried(digits)
     is_small = all(not column.any() for place, column in found.items() if place > 1)
     if is_small and (1 not in found or decimal_units.largest(found[1]) < _HALF >> 1):
@@ -116,13 +117,13 @@ def units_of(digits: Mapping[int, pa.Array]) -> np.ndarray:
 
 
 def means(units: np.ndarray, counts: np.ndarray, scale: int, wanted: int) -> np.ndarray:
-    """Totals by how many terms they have, rounded half away from zero.
+    """Totals divided by their numbers of terms, rounded half away from zero.
 
     Args:
-        units: of the totals.
-        counts: the terms of each, any number where there are none.
-        scale: of the totals.
-        wanted: the scale of the means, which is not smaller.
+        units: the units of the totals.
+        counts: the number of terms of each total; ignored where the total is null.
+        scale: the scale of the totals.
+        wanted: the scale of the means, at least `scale`.
     """
     power = 10 ** (wanted - scale)
     if units.dtype == object or decimal_units.largest(units) * power >= _SAFE:
@@ -140,7 +141,7 @@ def _nearest_whole(size: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def decimals_of(units: np.ndarray, missing: np.ndarray, scale: int) -> tuple[pa.Array, pa.Array | None]:
-    """Decimals by their units, null where they are missing; and a mask of those with more than 38 digits."""
+    """Decimals from their units, null where `missing`; and a mask of the values with more than 38 digits."""
     if units.dtype != object:
         return decimal_units.of_units(units, scale, missing if missing.any() else None), None
     bound = 10**decimals.MAX_DIGITS
@@ -160,7 +161,7 @@ def _split(rest: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 
 
 def _shifted(x: np.ndarray, bits: int) -> np.ndarray:
-    """Values by a power of two."""
+    """Values multiplied by a power of two."""
     if not bits:
         return x
     if abs(bits) <= _MOST_SHIFT:
@@ -170,7 +171,7 @@ def _shifted(x: np.ndarray, bits: int) -> np.ndarray:
 
 
 def carried(digits: Mapping[int, pa.Array]) -> Digits:
-    """Sums of digits as digits again, so small that they can be summed as often; a sum has only one such form."""
+    """Sums of digits as digits again, small enough to be summed as often. Each sum has exactly one such form."""
     return _arrays(_carried(digits), _nulls(digits[0]))
 
 
@@ -201,15 +202,15 @@ def _arrays(columns: Mapping[int, np.ndarray], nulls: np.ndarray | None) -> Digi
 
 @dataclass(frozen=True)
 class Totals:
-    """Numbers, one per group: `(head + tail) * 2^exponent`, `head` the nearest double to `head + tail`.
+    """Numbers, one per group: `(head + tail) * 2^exponent`, where `head` is the nearest double to `head + tail`.
 
     Args:
-        head: most of each number.
-        tail: the rest, exact but for less than one.
-        exponent: whole numbers; beyond those of doubles, so that a mean of large numbers is as good as any.
-        special: NaN and infinities, which count instead of the number; 0.0 elsewhere.
-        nulls: where there is no number.
-        digits: the digits of each number, by their place; without them `head` and `exponent` are all of it.
+        head: the leading bits of each number.
+        tail: the rest of it, with an error below one.
+        exponent: whole numbers. They may exceed the exponents of doubles, so that means of large numbers stay exact.
+        special: NaN or an infinity, which replaces the number; 0.0 elsewhere.
+        nulls: a mask of the groups without a number.
+        digits: the digits of each number by place; None if `head` and `exponent` are the whole number.
     """
 
     head: np.ndarray
@@ -232,7 +233,7 @@ class Totals:
 
     @staticmethod
     def of_ints(sums: pa.Array) -> Totals:
-        """Sums of whole numbers; they need no digits where all are doubles themselves."""
+        """Sums of whole numbers. They need no digits if all of them are doubles."""
         bounds = pc.min_max(sums).as_py()
         if max(abs(bounds["min"] or 0), abs(bounds["max"] or 0)) > _DOUBLE:
             return Totals.of_digits(of_ints(sums))
@@ -253,7 +254,7 @@ class Totals:
         return _chosen(_times(self.head, self.exponent), self.special, self.nulls)
 
     def divided(self, by: Totals) -> pa.Array:
-        """The doubles nearest to the quotients; null by zero."""
+        """The doubles nearest to the quotients; null if the divisor is zero."""
         is_special = (self.special != 0.0) | (by.special != 0.0)
         by_zero = by.head == 0.0
         nulls = self.nulls | by.nulls | (by_zero & (by.special == 0.0))
@@ -261,7 +262,7 @@ class Totals:
         quotient = (wide[0] + wide[1]) / np.where(nulls | by_zero, 1.0, wide[2] + wide[3])
         exponent = self.exponent - by.exponent
         numbers = _times(quotient.astype(np.float64), exponent)
-        # Nearly all quotients are so far from the middle between two doubles that the error makes no difference.
+        # Nearly all quotients are so far from the midpoint of two doubles that the error makes no difference.
         is_sure = (quotient * (1 - _UNSURE)).astype(np.float64) == (quotient * (1 + _UNSURE)).astype(np.float64)
         is_sure &= (np.abs(numbers) >= _LEAST_NORMAL) | (quotient == 0.0)
         unsure = np.flatnonzero(~is_sure & ~is_special & ~nulls)
@@ -278,10 +279,10 @@ class Totals:
         return _chosen(numbers + 0.0, special, nulls)  # -0.0 is 0.0
 
     def _close_to_the_middle(self, by: Totals, quotient: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The doubles nearest to quotients that lie close to the middle between two, and whether that is certain.
+        """The doubles nearest to quotients that lie close to the midpoint of two doubles, and whether that is certain.
 
-        The dividend is compared with the product of the middle and the divisor: what a double lacks of a product of
-        doubles is a double, and the differences are so small that doubles hold most of them exactly.
+        The dividend is compared with the product of the midpoint and the divisor. The rounding error of a product of
+        doubles is itself a double, and the differences are so small that doubles hold most of them exactly.
 
         Args:
             by: the divisors.
@@ -305,7 +306,7 @@ class Totals:
         return nearest, (is_known | is_tie) & (np.nextafter(low, np.inf) == high)
 
     def _rest(self, rows: np.ndarray) -> np.ndarray:
-        """The most that heads and tails of some rows lack of the numbers, without their exponents: one or nothing."""
+        """An upper bound of the error (one or zero) of head plus tail as a number, without exponents."""
         found = np.zeros(len(rows))
         if self.digits is not None:
             places = sorted(self.digits, reverse=True)
@@ -331,14 +332,14 @@ def lost(x: np.ndarray, y: np.ndarray, product: np.ndarray) -> np.ndarray:
 
 
 def _sum(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of doubles, and what rounding took from them (Knuth's way)."""
+    """Sums of doubles, and their rounding errors (Knuth's two-sum)."""
     total = x + y
     of_y = total - x
     return total, (x - (total - of_y)) + (y - of_y)
 
 
 def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Doubles as sums of two with half as many bits (Veltkamp's way), whose products are exact."""
+    """Doubles as sums of two doubles with half as many bits (Veltkamp's split), whose products are exact."""
     scaled = x * float((1 << 27) + 1)
     high = scaled - (scaled - x)
     return high, x - high
@@ -352,7 +353,7 @@ def _nearest(number: Fraction) -> float:
 
 
 def _times(head: np.ndarray, exponent: np.ndarray) -> np.ndarray:
-    """Numbers by powers of two."""
+    """Numbers multiplied by powers of two."""
     with np.errstate(over="ignore", under="ignore"):
         numbers: np.ndarray = np.ldexp(head, exponent)
     return numbers
@@ -363,7 +364,7 @@ def _chosen(numbers: np.ndarray, special: np.ndarray, nulls: np.ndarray) -> pa.A
 
 
 def _rounded(carried: Mapping[int, np.ndarray], rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Head, tail and exponent of some rows, from the first three digits that count and the sign of what follows."""
+    """Head, tail and exponent of some rows, from the first three significant digits and the sign of the rest."""
     places = range(max(carried), min(carried) - 4, -1)
     count = len(carried[0][rows])
     none = np.zeros(count, np.int64)
@@ -373,8 +374,8 @@ def _rounded(carried: Mapping[int, np.ndarray], rows: slice) -> tuple[np.ndarray
         signs[i] = np.where(signs[i], signs[i], signs[i + 1])
     first = np.argmax(table != 0, axis=0)
     a, b, c = (_at(table, first + i).astype(np.float64) for i in range(3))
-    # Everything is exact here but the last sum: its operands are whole multiples of a half, and the nearest double is
-    # the same whether what follows them is there or just its sign.
+    # Everything is exact here but the last sum. Its operands are whole multiples of a half, so the sign of the
+    # remaining digits decides the nearest double as well as the digits themselves would.
     a, b = a * 2.0 ** (2 * _BITS), b * 2.0**_BITS
     head = a + b
     low = ((a - head) + b) + c + 0.5 * _at(signs, first + 3)

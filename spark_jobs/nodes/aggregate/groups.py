@@ -1,4 +1,4 @@
-"""Rows into groups: one Arrow grouping for all accumulators of a node, over raw rows or over kept states."""
+"""Groups rows: one Arrow grouping for all accumulators of a node, over raw rows or over stored states."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def estimate(sample: pa.Table, rows: int) -> float:
-    """About how many groups there are to a record, rather too many, from the keys of a sample of `rows` records.
+    """Estimate the groups per record, rather too high, from the keys of a sample of `rows` records.
 
-    What came once and twice in the sample tells how many did not come at all (Chao's estimate), with half as much for
-    what that does not see.
+    Chao's estimator derives the number of unseen keys from the keys that the sample has once and twice. It is raised
+    by half, because it underestimates.
     """
     times = sample.group_by(sample.schema.names, use_threads=False).aggregate([([], "count_all")]).column("count_all")
     counts = times.to_numpy()
@@ -43,14 +43,13 @@ def reduce(
     """One row per distinct key, in order of first appearance.
 
     Args:
-        keys: names of the key columns in `columns`; none makes a single group.
-        columns: keys, `$at`, and the columns of which a group keeps its first record's value; in record order, as far
-            as records of one key go.
-        firsts: the names of those last ones. Where a group comes from is told by its first row that is of a record:
-            that of a global aggregate may be of none.
-        states: what is grouped otherwise.
-        ends: for each row the place of the last of its records, where rows are of several and stand in the order of
-            their first ones; None where the last row has the last record.
+        keys: names of the key columns in `columns`; without any, all rows are a single group.
+        columns: the keys, `$at`, and the columns of `firsts`. Rows with equal keys are in record order.
+        firsts: the columns for which a group keeps the value of its first record. Its origin comes from the first row
+            that stands for a record, because a row of a global aggregate may stand for none.
+        states: the state columns and their grouping functions.
+        ends: for each row the place of its last record, if rows stand for several records and are ordered by their
+            first ones; None if the last row has the last record.
 
     Returns:
         A table of all names; equal keys are equal in Arrow's sense, null being a key like any other.
@@ -105,7 +104,7 @@ def _of_no_records(columns: dict[str, pa.Array]) -> np.ndarray:
 
 
 def _joined(lists: pa.Array, members: pa.Array) -> pa.ListArray:
-    """The lists of each group's member rows, one after another."""
+    """The lists of each group's member rows, concatenated."""
     taken = lists.take(members.flatten())
     lengths = pc.list_value_length(taken).fill_null(0).to_numpy(zero_copy_only=False)
     ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)

@@ -1,6 +1,6 @@
-"""Numeric functions take only numbers: a record with another value is a dead letter, and in no group.
+"""Numeric functions accept only numbers: a record with another value is a dead letter and joins no group.
 
-The numeric functions of analytic windows share this: there, such a value is a failure of the row that has it.
+The numeric functions of analytic windows share this rule: such a value is a failure of its row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NUMBER = r'^([-0-9]|\{"\$(float|decimal)")'
 
 
 def arguments(step: AggregateStep) -> dict[str, str]:
-    """The columns that only show at run time whether they hold numbers, with the function that wants them."""
+    """The columns whose values may turn out not to be numbers, with the function that reads them."""
     functions = declare.aggregates()
     return {
         name: call.function
@@ -54,14 +54,14 @@ def failures(
 
 
 def others(column: pa.Array) -> np.ndarray:
-    """The rows of values of any kind that are neither numbers nor null."""
+    """A mask of the values that are neither numbers nor null, for a column of dynamic values."""
     fits = pc.fill_null(pc.match_substring_regex(column, _NUMBER), True)
     found: np.ndarray = np.flatnonzero(~fits.to_numpy(zero_copy_only=False))
     return found
 
 
 def check(node: str, function: str, value: object, name: str) -> None:
-    """Whether a single argument is a number or null. Raises `Failure`."""
+    """Raise `Failure` unless an argument is a number or null."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float, Decimal))):
         raise problem(f"aggregate {node}: {function}", value, None if name.startswith("$") else name)
 

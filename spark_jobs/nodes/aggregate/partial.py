@@ -1,4 +1,4 @@
-"""Partial groups: a task groups the records that it reads, and sends the states to the partition of their key."""
+"""Partial aggregation: a task groups the records that it reads, and sends the states to the partition of their key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SAMPLED = 16
 
 
 class Grouping:
-    """The names and accumulators that all parts of an aggregate share.
+    """The names and accumulators that all operators of an aggregate share.
 
     `shared_keys` are columns that records of a group have in common besides the node's keys.
     """
@@ -34,7 +34,7 @@ class Grouping:
         self.names = [f"key {i}" for i in range(len(step.keys))]
         self.keys = [*self.names, *shared_keys]
         kinds = (step.input.get(name) for name in step.keys)
-        # A key that is its own value needs no value column.
+        # A key column that needs no normalizing needs no second column for its value.
         self.values = [
             key if column is not None and keys.is_value(column.type) else f"value {i}"
             for i, (key, column) in enumerate(zip(self.names, kinds, strict=True))
@@ -53,7 +53,8 @@ class Grouping:
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         """Merge states of the same groups; the tables are in record order.
 
-        Sums travel narrow or wide, and floats by the digits that a table needs: joined, the tables have all of them.
+        Tables differ in the width of their sums and in the digit columns of their floats. The concatenated table has
+        all of these columns.
         """
         table = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
         columns = {name: array(table, name) for name in table.schema.names}
@@ -62,14 +63,14 @@ class Grouping:
 
 
 def array(table: pa.Table, name: str) -> pa.Array:
-    """A column in one piece."""
+    """A column as one chunk."""
     column = table.column(name)
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 @dataclass
 class _Grouped:
-    """The groups that a task has made of the records of one merge path, and the rank of their places."""
+    """The groups that a task has made of the records of one merge path, and the rank of its places."""
 
     rank: int
     branch: int
@@ -77,22 +78,22 @@ class _Grouped:
     raw_rows: int = 0
     raw_bytes: int = 0
     partial: list[pa.Table] = field(default_factory=list)
-    #: Records in `partial`, the groups that they are there, and how many of those were merged.
+    #: Records grouped so far, the groups in `partial`, and the groups that were there after the last merge.
     grouped: int = 0
     partial_rows: int = 0
     merged_rows: int = 0
-    #: About how many groups there are to a raw record, and how many were there when that was found out.
+    #: The estimated number of groups per raw record, and the number of raw records at the time of the estimate.
     groups_per_row: float = 1.0
     sampled: int = 0
 
     @property
     def bytes(self) -> int:
-        """The bytes of the rows and states that are held."""
+        """The bytes of the buffered rows and states."""
         return self.raw_bytes + sum(int(table.nbytes) for table in self.partial)
 
     @property
     def has_unlike(self) -> bool:
-        """Whether hardly two records that were grouped at once were of one group, so that merging is no use."""
+        """True if hardly any two records that were grouped together shared a group, so that merging gains nothing."""
         return 5 * self.partial_rows > 4 * self.grouped
 
 
@@ -114,13 +115,13 @@ class Partial(operator.Operator):
         self.reservation = self.context.memory_pool.reserve(self._release)
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Prepare keys and arguments; group them when enough have come together."""
+        """Prepare keys and arguments; group the records when enough are buffered."""
         batch, columns = self.ready(self.take(batch))
         self.become(batch.count, 0)
         self.hold(batch, self.prepared(batch, columns))
 
     def ready(self, batch: batches.Batch) -> tuple[batches.Batch, dict[str, pa.Array]]:
-        """The records that the aggregate takes, and what its program makes for them: keys and arguments."""
+        """The records that the program accepts, and the keys and arguments that it computes for them."""
         if self.step.undeclared:
             lifted = {name: batches.undeclared(batch.data, name) for name in self.step.undeclared}
             batch = replace(batch, data=batches.overlay(batch.data, lifted))
@@ -134,7 +135,7 @@ class Partial(operator.Operator):
         return self._keyed(batch, emits)
 
     def hold(self, batch: batches.Batch, prepared: dict[str, pa.Array]) -> None:
-        """Hold records, or as many copies of them as there are groups for each; group them when there are enough."""
+        """Buffer records, in as many copies as each has groups; group them when enough are buffered."""
         count = len(prepared[order.AT])
         if not count:
             return
@@ -154,7 +155,7 @@ class Partial(operator.Operator):
             self._merge_where_many(state)
 
     def collect(self, batch: batches.Batch, prepared: dict[str, pa.Array]) -> None:
-        """Say in which groups the records are, where correlation asks."""
+        """Report the groups of the records, if correlation asks for them."""
         self.context.correlation.collect(self.step.name, lambda: self._contributions(batch, prepared))
 
     def _contributions(self, batch: batches.Batch, prepared: dict[str, pa.Array]) -> Contributions:
@@ -169,7 +170,7 @@ class Partial(operator.Operator):
         return group_error(self.step.name, item)
 
     def _keyed(self, batch: batches.Batch, emits: dict[str, pa.Array]) -> tuple[batches.Batch, dict[str, pa.Array]]:
-        """The batch with its key columns, without the rows that have no usable key or argument."""
+        """The batch with its key columns, without the rows whose key or argument is unusable."""
         columns = dict(emits)
         bad = np.zeros(batch.count, dtype=bool)
         failures = []
@@ -218,7 +219,7 @@ class Partial(operator.Operator):
         return prepared
 
     def _fills_room(self, state: _Grouped) -> bool:
-        """Whether grouping the raw records takes all the room there is."""
+        """True if grouping the raw records would take all available memory."""
         if not state.raw_rows:
             return False
         room = self.reservation.room - state.raw_bytes
@@ -259,7 +260,7 @@ class Partial(operator.Operator):
             self._merge(state)
 
     def _release(self) -> None:
-        """Fewer groups for many, or none: what stays many is sent on."""
+        """Merge the groups to free memory, and send those that hardly shrink."""
         for state in self.found.values():
             before = state.bytes
             if state.raw:
@@ -290,11 +291,11 @@ class Partial(operator.Operator):
 
     @property
     def meeting_keys(self) -> list[str]:
-        """The columns that say where groups meet."""
+        """The columns that decide to which partition a group is sent."""
         return self.grouping.keys
 
     def _send(self, state: _Grouped) -> None:
-        """Send the groups to where equal keys meet: at the end, or as soon as they are too many to be held."""
+        """Send the groups to the partition of their keys: at the end, or as soon as they exceed the memory."""
         tables, state.partial = state.partial, []
         state.grouped = state.partial_rows = state.merged_rows = 0
         for table in tables:
@@ -303,7 +304,7 @@ class Partial(operator.Operator):
         self._count_held()
 
     def finish(self) -> None:
-        """Group the rest, and send it."""
+        """Group and send the remaining records."""
         with self.reservation.busy():
             for state in self.found.values():
                 if state.raw:
@@ -315,6 +316,6 @@ class Partial(operator.Operator):
 
 
 def group_error(name: str, item: engine.RowFailure) -> engine.RowFailure:
-    """A failure of a record or a group, as a failure of the aggregate."""
+    """Restate the failure of a record or a group as a failure of the aggregate."""
     detail = f"aggregate {name}: {item.failure.detail}"
     return engine.RowFailure(item.row, failure.restated(item.failure, detail, failure.Category.AGGREGATE))

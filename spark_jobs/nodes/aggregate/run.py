@@ -1,9 +1,9 @@
-"""The operators of an aggregate: partial groups in the tasks that read records, whole groups where equal keys meet.
+"""The operators of an aggregate: partial groups in the tasks that read records, complete groups after the exchange.
 
-`Partial`, in `partial.py`, is the end of the fragment that feeds the aggregate: it groups what its task sees and sends
-the states to the group exchange. `Final` merges the states of its keys, runs the expressions around the accumulators,
-and sends the groups to the range partition of their first record; with a single partition it pushes them on itself.
-`shuffle.RestoreOrder` puts them back into order.
+`Partial` (`partial.py`) is the end of the fragment that feeds the aggregate: it groups the records of its task and
+sends the states to the group exchange. `Final` merges the states of its keys, runs the expressions around the
+accumulators, and sends the groups to the range partition of their first record. With a single partition it pushes them
+downstream itself. `shuffle.RestoreOrder` puts them back into order.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Final(shuffle.ShuffleReader):
         self.counted: dict[str, int] | None = None
 
     def receive(self, table: pa.Table) -> None:
-        """States from one task, in the order of places."""
+        """Add the states of one task, in the order of places."""
         self.is_empty = False
         self.groups.add(table)
 
@@ -75,25 +75,25 @@ class Final(shuffle.ShuffleReader):
             done += table.num_rows
 
     def merged(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """Groups of some tables, those that are one as one."""
+        """Merge tables of states: one row per group."""
         return self.grouping.merge(tables)
 
     def whole(self) -> Iterator[pa.Table]:
-        """The groups, when all of them have come."""
+        """The groups, after all of them have been received."""
         return self.groups.tables()
 
     @property
     def has_one_group(self) -> bool:
-        """Whether the aggregate has a group even if there are no records."""
+        """True if the aggregate has a group even without records."""
         return not self.step.group_by
 
     def push_all(self, batch: batches.Batch) -> None:
-        """Give the groups on without their places."""
+        """Push the groups downstream without their places."""
         for piece in self.slices(batch):
             self.push(replace(piece, data=piece.data.drop_columns(list(self.ordered_by))))
 
     def _no_rows(self) -> pa.Table:
-        """The single group that an aggregate without `group_by` makes of no records."""
+        """The single group that an aggregate without `group_by` makes of an empty input."""
         columns: dict[str, pa.Array] = {order.AT: pa.array([0])}
         for each in ORIGIN:
             columns[each.name] = pa.array([-1], each.type)
@@ -107,7 +107,7 @@ class Final(shuffle.ShuffleReader):
         return pa.table(columns)
 
     def _totals(self, count: int) -> dict[str, pa.Array]:
-        """The totals that programs read, on each group."""
+        """The totals that programs read, as columns of the groups."""
         if self.step.totals is None:
             return {}
         if self.counted is None:
@@ -115,7 +115,7 @@ class Final(shuffle.ShuffleReader):
         return {value(path): pa.repeat(pa.scalar(total), count) for path, total in self.counted.items()}
 
     def row_keys(self, table: pa.Table) -> list[pa.Array]:
-        """The columns that distinguish groups, as arrays of the table's rows."""
+        """The columns that distinguish groups, with a value for each row of the table."""
         return [partial.array(table, name) for name in (*self.grouping.keys, *self.extra_keys)]
 
     def _evaluate(self, table: pa.Table, first_row: int = 0) -> batches.Batch:
@@ -171,7 +171,7 @@ def _no_values(static: Any) -> pa.Array:
 
 @dataclass
 class RestoreOrder(shuffle.RestoreOrder):
-    """Puts groups back into order, which are of no file."""
+    """Puts groups, which belong to no file, back into order."""
 
     def origin(self) -> batches.Origin:
         return batches.GroupOrigin(self.number_of_partition)

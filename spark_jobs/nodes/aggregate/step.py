@@ -32,19 +32,19 @@ class AggregateStep(node.Step):
     program: typed.AggregateProgram
     input: schema.Schema
     output: schema.Schema
-    #: `strategy:` as it is written; it changes nothing in the result.
+    #: `strategy:` as the user wrote it. It does not change the result.
     strategy: str = "auto"
     time_window: TimeWindow | None = None
     #: Keys that are undeclared columns.
     undeclared: tuple[str, ...] = ()
     #: The counters that its emits and downstream programs read; None if there are none.
     totals: Totals | None = None
-    #: The correlation keys of fields that are grouped by: a field that was rewritten has a group for each (decision
-    #: 106).
+    #: The correlation keys of fields that are grouped by: each original value of a rewritten field has its own group
+    #: (`docs/semantics/correlation.md`).
     splits_by: tuple[str, ...] = ()
-    #: For each key, the columns that keep its fields for records joined by combines.
+    #: For each key, the columns that hold its fields for records joined by combines.
     agreed_keys: InheritedKeys = ()
-    #: Whether an output shows the numbers of the groups.
+    #: An output writes the numbers of the groups.
     is_numbered: bool = False
 
     @property
@@ -54,7 +54,7 @@ class AggregateStep(node.Step):
 
     @property
     def record_properties(self) -> RecordProperties:
-        """Groups are records of no file."""
+        """Groups belong to no file."""
         return RecordProperties(preserves_records=False, group_by=self.group_by)
 
     @property
@@ -65,13 +65,13 @@ class AggregateStep(node.Step):
 
     @property
     def member_properties(self) -> MemberProperties:
-        """Event times decide in which windows records are."""
+        """Event times decide to which windows records belong."""
         reads = frozenset[str]() if self.time_window is None else frozenset(["source.event_time"])
         return MemberProperties(reads=reads, counters=self.totals)
 
     @property
     def module(self) -> str:
-        """Groups of time windows have operators of their own."""
+        """Aggregates with time windows have operators of their own."""
         if self.time_window is None:
             return "run"
         return "timed.session_run" if self.time_window.is_session else "timed.windowed_run"
@@ -80,21 +80,21 @@ class AggregateStep(node.Step):
     def _shuffle_keys(self) -> tuple[str, ...]:
         """The names of the columns that the records of a group share.
 
-        For sessions that is the key alone: its records have to meet.
+        For sessions that is the key alone: all records of a key have to reach the same partition.
         """
         window = self.time_window
         return self.group_by if window is None or window.is_session else (*self.group_by, "window")
 
     def partitions(self, sizes: shape.Sizes) -> int:
-        """As many as the columns that it reads need. A single group has one partition, and so have numbered groups."""
+        """As many as the columns that it reads need; one for a single group and for numbered groups."""
         if self.is_numbered:
             return 1
         return sizes.partitions(self.name, len(self.input) + 1) if self._shuffle_keys else 1
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
-        """Groups are built where records are read, and meet by their keys."""
+        """Groups are built where records are read, and are merged in the partition of their keys."""
         by = f"shuffled by {', '.join(self._shuffle_keys) or 'nothing: one group'}"
-        # A single group of all records needs no room.
+        # A single group of all records needs no memory worth planning.
         stage = "aggregation:hash" if self._shuffle_keys or self.time_window else ""
         why = "equal keys meet; partial groups are built before the shuffle"
         meet = shape.ExchangeSpec(shape.ExchangeKind.HASH, shape.Role.FINAL, "merged", "groups", by)
@@ -102,7 +102,7 @@ class AggregateStep(node.Step):
         return (shape.ShufflePhase(self, partitions, arrival, "partial", (meet, shape.restored_order())),)
 
     def pruned(self, required: Requirements) -> AggregateStep:
-        """The step with the counters that are read downstream; nodes upstream need not provide them."""
+        """The step with the counters that are read downstream. Nodes upstream need not provide them."""
         read = required.values & COUNTERS
         is_numbered = group_number(self.name) in required.columns
         if not read and self.time_window is None and not is_numbered:

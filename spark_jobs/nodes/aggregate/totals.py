@@ -1,8 +1,8 @@
 """Counters downstream of an aggregate: totals of everything upstream.
 
-All records upstream of a group have been read when the group is made. So counters are final here, while elsewhere they
-depend on the order of records. Tasks broadcast their counts to later stages, and groups carry the
-totals that programs downstream read.
+When a group is made, all records upstream have been read. So counters are final downstream of an aggregate, while
+elsewhere they depend on the order of records. Tasks broadcast their counts to later stages, and groups carry the totals
+that programs downstream read.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Totals:
     """The totals that an aggregate reads, and the nodes that they cover.
 
     Args:
-        members: the paths of those that are read.
+        members: the paths of the counters that are read.
         nodes: the aggregate, unless it has time windows, and everything upstream of it.
         sources: the sources among them.
-        origins: the sources of the records that are grouped: not those that are only looked up by a combine.
+        origins: the sources of the grouped records, without sources that a combine only looks up.
     """
 
     members: tuple[str, ...]
@@ -45,7 +45,7 @@ class Totals:
     origins: frozenset[str]
 
     def values(self, counted: Mapping[str, Counters]) -> dict[str, int]:
-        """The totals by path, from what each node counted before the groups were made."""
+        """The totals by path, from each node's counts before the groups were made."""
         mine = [counters for name, counters in counted.items() if name in self.nodes]
         total = _records(counted, self.sources)
         filtered = sum(counters.filtered for counters in mine)

@@ -1,4 +1,4 @@
-"""The build side of a combine: records materialized once by the job before, and found by key by every task."""
+"""The build side of a combine: records that an earlier job materializes, and that every task looks up by key."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def meeting_type(left: types.Type, right: types.Type) -> types.Type:
 
 
 def comparable(key: pa.Array, static: types.Type, target: types.Type) -> pa.Array:
-    """A key column as both sides compare it; what cannot be a key (NaN) is null and matches nothing."""
+    """A key column in the type of the comparison. Values that cannot be keys (NaN) become null and match nothing."""
     return keys.equal_column(values.retyped(key, static, target), target)
 
 
@@ -63,7 +63,7 @@ def range_names(step: CombineStep, qualifier: str) -> list[str]:
     return [columns.MATCHED.of(f"range.{i}") for i, _ in enumerate(ranges_of(step, qualifier))]
 
 
-#: The column of whether a side of a range fails for a build record.
+#: A mask column: a side of a range fails for the build record.
 FAILING = columns.MATCHED.of("range.failing")
 
 
@@ -81,7 +81,7 @@ def qualified(step: CombineStep, data: pa.RecordBatch, qualifier: str) -> pa.Rec
 
 @dataclass
 class _Stored:
-    """The records of one merge path that wait to be written, and their file."""
+    """The buffered records of one merge path, and their file."""
 
     writer: Any = None
     schema: pa.Schema | None = None
@@ -90,9 +90,9 @@ class _Stored:
 
 @dataclass
 class MaterializeBuildSide(operator.Operator):
-    """Writes a build side's records and keys down, for the job that probes them.
+    """Materializes a build side's records and keys for the job that probes them.
 
-    With several partitions each batch of the file belongs to one, whose number is in the batch's metadata.
+    With several partitions each batch of the file belongs to one of them; the batch's metadata has its number.
     """
 
     step: CombineStep
@@ -110,14 +110,14 @@ class MaterializeBuildSide(operator.Operator):
         self.merge_paths: dict[order.MergePath, _Stored] = {}
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Append a batch with its keys and the places its records come from."""
+        """Append a batch with its keys and the origins of its records."""
         found: list[pa.Array] = []
         batch = self.placed(batch)
         for equality, program in zip(self.equalities, self.programs, strict=True):
             named = replace(batch, data=qualified(self.step, batch.data, self.qualifier))
             result = self.run(program, named, engine.EvaluationContext())
             if result.failures:
-                self.become(0, len(result.failures))  # what comes in are the driver's records
+                self.become(0, len(result.failures))  # the records that a combine counts as input are the driver's
                 self.fail(batch, [combine_error(item) for item in result.failures])
                 kept = batches.indices_except(batch.count, [item.row for item in result.failures])
                 batch, found = batch.take(kept), [column.take(kept) for column in found]
@@ -155,7 +155,7 @@ class MaterializeBuildSide(operator.Operator):
         self._write_all()
 
     def _begin(self, merge_path: order.MergePath, stored: _Stored, schema: pa.Schema) -> None:
-        """Begin a file: a file has records of one schema, and a merge path may bring several."""
+        """Begin a file. A file has records of one schema, and a merge path may bring several schemas."""
         if stored.waiting:
             self._write_partitions(stored)
             self.reservation.set(sum(each.nbytes for kept in self.merge_paths.values() for each in kept.waiting))
@@ -183,18 +183,18 @@ def combine_error(item: engine.RowFailure) -> engine.RowFailure:
 
 
 def is_found(step: CombineStep) -> bool:
-    """Whether build records are found and collected, and nothing is evaluated on them that could fail, or leads on."""
+    """True if build records are only found and collected: they feed no other build side, and no residual can fail."""
     return step.match is Match.COLLECT and step.rest is None and len(step.builds) == 1
 
 
 def kept_of(step: CombineStep, names: Sequence[str]) -> list[str]:
-    """The columns of build records that are only found: those that arrays have of them, and those that pass through."""
+    """The columns to keep of build records that are only found: the columns of the arrays and pass-through columns."""
     read = {*step.collected(step.builds[0]).names, *(column for _, _, column in step.pass_through)}
     return [name for name in names if name in read]
 
 
 def nothing(step: CombineStep, qualifier: str) -> pa.Table:
-    """A build side that no task has seen a record of: its columns, keys and places, without rows."""
+    """An empty build side, for which no task has written a record: its columns and keys, without rows."""
     kinds = {column.name: values.arrow_type(column.type) for column in dict(step.schemas)[qualifier]}
     equalities = [equality for equality in step.equalities if equality.build_qualifier == qualifier]
     kinds |= {key_name(i): values.arrow_type(common(equality)) for i, equality in enumerate(equalities)}

@@ -1,8 +1,8 @@
 """Joins a build side that is larger than a task's memory, a chunk at a time.
 
 Matches are stored with the numbers of their driver and build records, and sorted by these after the last chunk
-(`spill.ExternalSorter`). So results, failures and their order are the same as for a build side that fits. Each
-lookup reads the whole build side again, so as many driver records as possible are collected for one.
+(`spill.ExternalSorter`). So results, failures and their order are the same as for a build side that fits in memory.
+Each probe reads the whole build side again, so as many driver records as possible are buffered for one.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.combine.index import Compared
     from spark_jobs.nodes.combine.run import Combine
 
-#: Columns of matches: the driver record's number among those waiting, and the build record's number.
+#: Columns of matches: the driver record's number among the buffered ones, and the build record's number.
 _DRIVER, _ROW = columns.MATCHED.of("driver"), columns.MATCHED.of("row")
 
 
 class Waiting:
-    """Driver records of a batch that are looked up in one chunk after another.
+    """Driver records of a batch that probe one chunk after another.
 
     Args:
         batch: the records.
-        keys: their side of the keys.
-        compared: their side of the ranges.
-        start: how many records of other batches wait before them.
+        keys: the driver's side of the keys.
+        compared: the driver's side of the ranges.
+        start: the number of driver records buffered before these.
     """
 
     def __init__(self, batch: batches.Batch, keys: Sequence[pa.Array], compared: Compared, start: int) -> None:
@@ -49,7 +49,7 @@ class Waiting:
         self.failed: dict[int, engine.RowFailure] = {}
 
     def matches(self, combine: Combine, table: BuildTable) -> Iterator[Pairs]:
-        """The pairs with records of a chunk, in driver order, then build order, of records that need more matches."""
+        """The pairs with records of a chunk, in driver order, then build order, for records that need more matches."""
         enough = combine.enough
         is_open = np.ones(self.batch.count, dtype=np.bool_) if enough is None else self._found < enough
         is_open[list(self.failed)] = False
@@ -77,12 +77,12 @@ class Waiting:
                     break
 
     def pairs(self, low: int, high: int, drivers: np.ndarray, qualifier: str) -> tuple[Pairs, list[engine.RowFailure]]:
-        """The matches and failures of the records from `low` to `high`, which count from `low`.
+        """The matches and failures of the records `low` to `high`. Row numbers in the result count from `low`.
 
         Args:
             low: the first record of the batch.
             high: the one after the last.
-            drivers: of each match in order, its record.
+            drivers: the driver record of each match, in order.
             qualifier: the build side.
         """
         first, last = np.searchsorted(drivers, [low, high])
@@ -123,7 +123,7 @@ def probe(combine: Combine, waiting: Sequence[Waiting], table: pa.Table) -> None
 def _emit_complete(
     combine: Combine, waiting: Sequence[Waiting], found: pa.Table, drivers: np.ndarray, low: int, high: int
 ) -> None:
-    """Emit the driver records from `low` to `high`, whose matches are all here."""
+    """Emit the driver records `low` to `high`, whose matches are complete."""
     (qualifier,) = combine.step.builds
     records = batches.gather(found.drop_columns([name for name in (_DRIVER, _ROW) if name in found.column_names]))
     combine.tables[qualifier] = BuildTable(records, np.arange(records.num_rows))
@@ -138,7 +138,7 @@ def _emit_complete(
 
 
 def _whole(combine: Combine, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Regroup the matches so that all matches of a driver record are in one table."""
+    """Regroup the matches so that one table has all matches of a driver record."""
     held: pa.Table | None = None
     for table in tables:
         held = table if held is None else pa.concat_tables([held, table])

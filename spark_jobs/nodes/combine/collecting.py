@@ -1,7 +1,7 @@
 """`match: collect`: builds an array of maps from the matches of each driver record, by columns.
 
-Arrow has no column for arrays of maps: batches hold their tagged JSON. So matching
-records become texts with the fields that something reads, and an array is its matches' texts between brackets.
+Arrow has no column for arrays of maps, so batches hold their tagged JSON. Each matching record becomes a text with the
+fields that are read downstream, and an array is the texts of its matches between brackets.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 #: The most matches of a driver record that an array takes.
 LIMIT = 10_000
-#: The most that a number or a day takes in a text.
+#: The largest size of a number or a date as text.
 _VALUE_BYTES = 32
 
 
 def width(schema: Schema) -> int:
-    """The bytes that the map of a record takes besides its values, including the texts of numbers and dates."""
+    """The bytes of a record's map besides its text values, including numbers and dates as text."""
     return sum(len(values.json_text(column.name)) + _VALUE_BYTES for column in schema.user_columns)
 
 
 def texts(records: pa.RecordBatch, schema: Schema, rows: pa.Array) -> pa.Array:
-    """Some records as the maps that stand for them, nulls included."""
+    """Some records as texts of maps, nulls included."""
     parts: list[pa.Array | str] = []
     before = "{"
     for column in schema.user_columns:
@@ -46,7 +46,7 @@ def texts(records: pa.RecordBatch, schema: Schema, rows: pa.Array) -> pa.Array:
 def first_matches(chosen: np.ndarray) -> tuple[np.ndarray, int]:
     """The indices of the pairs within the limit of each driver record, and the number of records over the limit.
 
-    `chosen` are the drivers of the pairs, ascending.
+    `chosen` has the driver record of each pair, ascending.
     """
     if len(chosen) <= LIMIT:
         return np.arange(len(chosen)), 0
@@ -55,7 +55,7 @@ def first_matches(chosen: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def arrays(drivers: int, chosen: np.ndarray, matches: pa.Array) -> pa.Array:
-    """An array for each of some driver records: of the texts of its matches, which stand in their order."""
+    """For each driver record, an array of the texts of its matches, in order."""
     ends = np.searchsorted(chosen, np.arange(drivers + 1))
     lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), matches)
     return pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")

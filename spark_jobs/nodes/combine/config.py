@@ -43,10 +43,10 @@ class Propagation:
     fields: tuple[str, ...] = ()
 
     def takes(self, field: str, drives: bool) -> bool:
-        """Whether a field of the driver, or of a build side, goes on.
+        """True if the result carries a field of the driver, or of a build side.
 
-        What an aggregate says of its rows ends in the match under `driver`, where it comes from a build side (decision
-        106), and is no field that could be named.
+        The entries with which an aggregate numbers its rows cannot be named. From a build side they end in the match,
+        unless all keys are carried (`docs/semantics/correlation.md`).
         """
         if self.mode == "named":
             return field in self.fields or columns.numbered(field) is not None
@@ -137,7 +137,7 @@ def _check_qualifier(name: str, scope: BindScope) -> None:
 
 
 def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
-    """The step of a combine and the row it makes."""
+    """The step of a combine and the row that it produces."""
     driver = config.drive or scope.feeds[0].qualifier
     builds = tuple(feed.qualifier for feed in scope.feeds if feed.qualifier != driver)
     rows = {feed.qualifier: _visible(feed, feed.qualifier == driver, config.on_miss) for feed in scope.feeds}
@@ -195,7 +195,7 @@ def _undeclared(rows: dict[str, Schema], programs: list[typed.Program]) -> tuple
 
 
 def _visible(feed: Feed, drives: bool, on_miss: OnMiss) -> Schema:
-    """The columns of an input that programs see. Columns of a build side can be null."""
+    """The columns of an input that programs see. Columns of a build side may be null."""
     missing = on_miss is OnMiss.NULL_FIELDS and not drives
     return Schema(
         tuple(Column(c.name, c.type.or_null() if missing else c.type, c.origin) for c in feed.flow.schema.user_columns)
@@ -245,7 +245,7 @@ PassThrough = tuple[tuple[str, str, str], ...]
 
 
 def _pass_through(config: CombineConfig, feeds: tuple[Feed, ...], driver: str) -> PassThrough:
-    """The correlation keys that the result carries; where two inputs have the same field, the driver's wins."""
+    """The correlation keys that the result carries. If two inputs have the same field, the driver's wins."""
     order = sorted(feeds, key=lambda feed: feed.qualifier != driver)
     carried: dict[str, tuple[str, str, str]] = {}
     for feed in order:
@@ -274,7 +274,7 @@ def _warn_of_keys(config: CombineConfig, scope: BindScope, driver: str) -> None:
 
 
 def _inherited_keys(config: CombineConfig, scope: BindScope, driver: str) -> PassThrough:
-    """The columns that keep the groups of joined build records, even where a result shows another key."""
+    """The columns that carry the groups of joined build records, even if a result shows another key."""
     found: list[tuple[str, str, str]] = []
     for feed in scope.feeds:
         if feed.qualifier == driver or config.propagate_ck.mode == "driver":
@@ -350,14 +350,14 @@ def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
 
 
 def _unqualified(read: RequiredColumns, qualifier: str) -> RequiredColumns:
-    """The required columns of one input, under their names there."""
+    """The required columns of one input, under their names in that input."""
     names = {name: name.partition(".")[2] for name in read.names if name.partition(".")[0] == qualifier}
     parts = {names[name]: members for name, members in read.parts.items() if name in names}
     return RequiredColumns(frozenset(names.values()), parts)
 
 
 def _collected(row: Schema, wanted: RequiredColumns, qualifier: str) -> frozenset[str]:
-    """The columns of a build side that its records have in arrays."""
+    """The columns of a build side that its records have in the arrays."""
     parts = wanted.members(qualifier)
     return frozenset(row.names) if parts is None else parts.intersection(row.names)
 

@@ -68,7 +68,7 @@ class Compared:
 
 @dataclass
 class Scale:
-    """The distinct values of a column, in order; texts as Arrow has them, all others as numbers."""
+    """The distinct values of a column, in order; texts as Arrow strings, all other types as numbers."""
 
     values: np.ndarray | pa.Array
 
@@ -83,7 +83,7 @@ class Scale:
 
     @property
     def width(self) -> int:
-        """More than any place among the values."""
+        """A number greater than every rank on the scale."""
         return len(self.values) + 1
 
     def ranks(self, column: pa.Array) -> np.ndarray:
@@ -112,7 +112,7 @@ def _numbers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _text_places(values: pa.Array, column: pa.Array, side: str) -> tuple[np.ndarray, np.ndarray]:
-    """The places of texts: they are sorted together with the scale's, each once."""
+    """The places of texts. They are sorted together with the distinct texts of the scale."""
     is_value = column.is_valid().to_numpy(zero_copy_only=False)
     texts = pc.unique(column.drop_null())
     order = pc.sort_indices(pa.concat_arrays([values, texts])).to_numpy()  # stable: equal values keep their order
@@ -155,7 +155,7 @@ class Uniques:
         return cls(ascending[is_new]), found
 
     def find(self, column: pa.Array) -> np.ndarray:
-        """The number of each value of another column of the same type; -1 for null and for those that are not here."""
+        """The number of each value of another column of the same type; -1 for null and for values that are not here."""
         if not len(self.values):
             return np.full(len(column), -1, dtype=np.int64)
         if isinstance(self.values, pa.Array):
@@ -173,7 +173,7 @@ class Uniques:
 
 
 def _whole_numbers(column: pa.Array) -> np.ndarray | None:
-    """Values that are whole numbers in Arrow, any number for null; None for other kinds of values."""
+    """Values that Arrow stores as whole numbers, with an arbitrary number for null; None for other types."""
     kind = column.type
     if pa.types.is_date32(kind):
         column = column.cast(pa.int32())
@@ -192,7 +192,7 @@ def _filled(numbers: pa.Array) -> np.ndarray:
 
 #: The number of blocks, or of rows, in a block of the next level.
 _FAN_OUT = 8
-#: Runs that are longer on average are not looked at row by row.
+#: Runs that are longer on average are not scanned row by row.
 _LONG = 64
 
 
@@ -202,9 +202,9 @@ class Located:
 
     Args:
         starts: the first position of each row's run.
-        counts: how many there are, as far as keys and the leading ranges tell.
+        counts: the length of each run, as found by keys and the leading ranges.
         bounds: for each range the rank with which the ranks of candidates are compared.
-        others: candidates by their keys alone, in the order of such groups.
+        others: further candidates that are found by their keys alone.
     """
 
     starts: np.ndarray
@@ -232,7 +232,7 @@ class Located:
 
 @dataclass
 class _Group:
-    """Build rows by their keys, in build order: those for which a side of a range fails, or all of them."""
+    """Build rows by their keys, in build order: either the rows for which a side of a range fails, or all rows."""
 
     order: np.ndarray
     starts: np.ndarray
@@ -247,7 +247,7 @@ class _Group:
         return cls(order, np.searchsorted(sorted_codes, np.arange(size + 1)))
 
     def find(self, codes: np.ndarray, wanted: np.ndarray) -> tuple[_Group, np.ndarray, np.ndarray]:
-        """The positions of the rows with equal keys for each probe row; none for unwanted rows."""
+        """For each probe row the positions of the rows with an equal key; none for rows that are not `wanted`."""
         is_known = wanted & (codes >= 0) & (codes < len(self.starts) - 1)
         safe = np.where(is_known, codes, 0)
         if len(self.starts) < 2:
@@ -288,13 +288,14 @@ class BuildTable:
     starts: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     pairs: list[np.ndarray] = field(default_factory=list)
     ranges: list[_Ranked] = field(default_factory=list)
-    #: The leading range, and the one that takes off the front of runs, by their numbers.
+    #: The index of the leading range, and of the range that cuts off the front of runs.
     leading: int | None = None
     opposite: int | None = None
-    #: The codes of the keys, by row, and the rows for which a side of a range fails; None where none can.
+    #: The codes of the keys, by row, and the rows for which a side of a range fails; None if none can fail.
     codes: np.ndarray | None = None
     failing: _Group | None = None
-    #: The rank of the leading range after the start of its group, by position; the same for the highest so far.
+    #: By position: the number of the group combined with the rank in the leading range, and with the highest rank so
+    #: far.
     _led: packed_sort.Ascending | None = None
     _highest: packed_sort.Ascending | None = None
 
@@ -307,14 +308,14 @@ class BuildTable:
         compared: Sequence[str] = (),
         failing: str = "",
     ) -> BuildTable:
-        """Index a build side by its stored keys and the values of its ranges; rows with a null in one are not found.
+        """Index a build side by its stored keys and the values of its ranges. Rows with a null in one are not found.
 
         Args:
             table: the records.
             keys: the columns of the keys.
-            ranges: what rows are compared with.
-            compared: the columns of the values that each of them compares.
-            failing: the column of whether some value fails, where one may: such rows are found by their keys.
+            ranges: the ranges of the build side.
+            compared: the column of the build side's value in each range.
+            failing: the mask column of records for which a value fails; such records are found by their keys.
         """
         records = batches.gather(table)
         built = cls(records, np.arange(records.num_rows))
@@ -347,7 +348,7 @@ class BuildTable:
         return built
 
     def _choose(self, ranges: Sequence[Range]) -> None:
-        """The leading range is one that bounds build rows from above, if there is one."""
+        """Choose the leading range: one that bounds build rows from above, if there is one."""
         lowers = [number for number, each in enumerate(ranges) if not each.is_upper]
         uppers = [number for number, each in enumerate(ranges) if each.is_upper]
         if ranges:
@@ -383,9 +384,9 @@ class BuildTable:
         """Find the candidates of some probe rows.
 
         Args:
-            count: how many rows.
-            columns: their side of the keys.
-            compared: their side of the ranges.
+            count: the number of probe rows.
+            columns: the probe side of the keys.
+            compared: the probe side of the ranges.
         """
         compared = compared or Compared.of([], count)
         codes = np.zeros(count, dtype=np.int64)
@@ -396,13 +397,14 @@ class BuildTable:
         if len(self.starts) < 2:
             nothing = np.zeros(count, dtype=np.int64)
             return Located(nothing, nothing, [codes] * len(self.ranges), others)
-        # Keys that only rows without values have come after all groups.
+        # Keys that only rows without values have are numbered after all groups.
         is_known = (codes >= 0) & (codes < len(self.starts) - 1)
         safe = np.where(is_known, codes, 0)
         starts, ends = self.starts[safe], self.starts[safe + 1]
         bounds = []
         for each, column in zip(self.ranges, compared.values, strict=True):
-            # Build rows that are below have lower ranks than the first that is not, and so on.
+            # If build rows must be below, their ranks are lower than the rank of the first value that is not, and so
+            # on.
             side: Literal["left", "right"] = "right" if each.step.is_strict == each.step.is_upper else "left"
             bound, is_value = each.scale.places(column, side)
             bounds.append(bound)
@@ -413,7 +415,7 @@ class BuildTable:
         return Located(starts, np.where(is_known, (ends - starts).clip(min=0), 0), bounds, others)
 
     def _others(self, codes: np.ndarray, failing: np.ndarray) -> list[tuple[_Group, np.ndarray, np.ndarray]]:
-        """The candidates of probe rows beside those that ranges find: where a side fails, there or here."""
+        """The candidates that ranges do not find: pairs of which one side fails."""
         if self.failing is None or self.codes is None:
             return []
         found = [self.failing.find(codes, ~failing)] if len(self.failing.order) else []
@@ -424,14 +426,14 @@ class BuildTable:
     def _narrowed(
         self, starts: np.ndarray, ends: np.ndarray, bounds: list[np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The runs of the groups for which the leading range holds, and without what the opposite one excludes."""
+        """The part of each group for which the leading range holds, without rows that the opposite range excludes."""
         assert self.leading is not None
         assert self._led is not None
         leading = self.ranges[self.leading]
         cut = self._led.places(starts * leading.scale.width + bounds[self.leading])
         if leading.step.is_upper:
             return cut, ends
-        # A group of which all rows lack a value is empty, and begins where the next one does.
+        # A group whose rows all lack a value is empty, and begins where the next one does.
         cut = np.minimum(cut, ends)
         if self.opposite is not None:
             assert self._highest is not None
@@ -442,7 +444,7 @@ class BuildTable:
     def candidates(self, located: Located, most: int) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
         """Runs of probe rows, each with its pairs: positions in the run, ascending, and rows in build order.
 
-        A run has no more pairs than `most`, unless a row alone has.
+        A run has at most `most` pairs, unless it is a single row with more.
         """
         waiting = [(0, len(located))]
         while waiting:
@@ -463,7 +465,7 @@ class BuildTable:
             waiting += [(middle, end), (start, middle)]
 
     def _row_by_row(self, located: Located) -> tuple[np.ndarray, np.ndarray]:
-        """All positions of the runs; mostly a key has one record, or none."""
+        """All positions of the runs. Most keys have one record, or none."""
         counts = located.counts
         if counts.max(initial=0) < 2:
             chosen = np.flatnonzero(counts)
@@ -473,7 +475,7 @@ class BuildTable:
         return self._rows(located, chosen, np.repeat(located.starts, counts) + offsets)
 
     def _with_others(self, located: Located, chosen: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Candidates together with those that keys alone have found, in build order."""
+        """The candidates merged with those that were found by keys alone, in build order."""
         for group, starts, counts in located.others:
             more = np.repeat(np.arange(len(located)), counts)
             offsets = np.arange(len(more)) - np.repeat(np.cumsum(counts) - counts, counts)

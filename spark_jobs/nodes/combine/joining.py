@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 @dataclass
 class Pairs:
-    """Positions in the driver batch, ascending, and in each build side (-1: no record, null fields)."""
+    """Chains of matches: rows of the driver batch, ascending, and of each build side (-1: no record, null fields)."""
 
     driver: np.ndarray
     builds: dict[str, np.ndarray]
 
     def of_drivers(self, column: pa.Array) -> pa.Array:
-        """The values of a driver's column for the chains; where each record has one, that is the column."""
+        """The driver's column for the chains. It is the column itself if each record has exactly one chain."""
         return column if self._stand_alone and len(column) == len(self.driver) else column.take(self._rows)
 
     @cached_property
     def _stand_alone(self) -> bool:
-        """Whether there is exactly one chain for each driver record, in order."""
+        """True if there is exactly one chain for each driver record, in order."""
         return np.array_equal(self.driver, np.arange(len(self.driver)))
 
     @cached_property
@@ -51,20 +51,20 @@ class Pairs:
         return pa.array(self.driver)
 
     def take(self, chosen: np.ndarray) -> Pairs:
-        """These chains, in this order."""
+        """The given chains, in the given order."""
         return Pairs(self.driver[chosen], {name: rows[chosen] for name, rows in self.builds.items()})
 
     def slice(self, start: int, count: int) -> Pairs:
-        """Some of them that stand together."""
+        """A contiguous slice of the chains."""
         end = start + count
         return Pairs(self.driver[start:end], {name: rows[start:end] for name, rows in self.builds.items()})
 
     def without(self, drivers: Collection[int]) -> Pairs:
-        """The chains of all other driver records."""
+        """The chains of all driver records except `drivers`."""
         return self.take(np.flatnonzero(~np.isin(self.driver, list(drivers))))
 
     def of(self, qualifier: str) -> Pairs:
-        """The records of one build side that are in some chain of each driver record, each once, in build order."""
+        """The records of one build side in the chains of each driver record, without duplicates, in build order."""
         rows = self.builds[qualifier]
         order = np.lexsort((rows, self.driver))
         driver, rows = self.driver[order], rows[order]
@@ -73,10 +73,10 @@ class Pairs:
         return Pairs(driver[kept], {qualifier: rows[kept]})
 
     def first(self, *, is_complete: bool) -> Pairs:
-        """One chain for each driver record: the first of those with the most build records.
+        """One chain for each driver record: the first among its chains with the most build records.
 
         Args:
-            is_complete: whether all chains have a record of every build side.
+            is_complete: every chain has a record of every build side.
         """
         best = self
         if not is_complete:
@@ -86,11 +86,11 @@ class Pairs:
         return best if is_first.all() else best.take(np.flatnonzero(is_first))
 
     def left_joined(self, chosen: np.ndarray, found: Pairs, qualifier: str) -> Pairs:
-        """These chains going on with a build side: as `found`, or without a record of it, each in its place.
+        """Extend these chains by a left join with a build side; chains without a match stay, each in its place.
 
         Args:
-            chosen: which of these chains each of `found` goes on from, ascending.
-            found: the chains that match.
+            chosen: for each of `found`, the index of the chain that it extends, ascending.
+            found: the extended chains.
             qualifier: the build side.
         """
         is_unmatched = np.ones(len(self.driver), dtype=np.bool_)
@@ -101,7 +101,7 @@ class Pairs:
         return _together(found, alone, np.argsort(np.concatenate([chosen, rest]), kind="stable"))
 
     def with_misses(self, missed: np.ndarray) -> Pairs:
-        """Driver records without any match in their places, without build records."""
+        """The chains, with driver records without a match added in their places, without build records."""
         none = np.full(len(missed), -1)
         alone = Pairs(missed, dict.fromkeys(self.builds, none))
         return _together(self, alone, np.argsort(np.concatenate([self.driver, missed]), kind="stable"))
@@ -136,7 +136,7 @@ def columns(
 
 
 def firsts(pairs: Pairs, drivers: int) -> Pairs:
-    """The first match of each of some driver records, or none."""
+    """The first chain of each driver record; without a build record if it has none."""
     places = np.searchsorted(pairs.driver, np.arange(drivers))
     is_there = np.isin(np.arange(drivers), pairs.driver)
     found = {}
@@ -146,18 +146,18 @@ def firsts(pairs: Pairs, drivers: int) -> Pairs:
     return Pairs(np.arange(drivers), found)
 
 
-#: A pair's columns: read by the body, left by it, as records, and in the nodes downstream; and its places.
+#: A pair's memory: it exists as read and as emitted by the body, as records, and downstream; and its places' bytes.
 _PAIR_FORMS, _PAIR_BYTES = 4, 32
 
 
 @dataclass
 class Joining(operator.Operator):
-    """Joins driver records with build records that are known."""
+    """Joins driver records with the build records of complete tables."""
 
     step: CombineStep
 
     def open(self) -> None:
-        """Compile keys, residual and body; build sides are opened with the first record."""
+        """Compile keys, residual and body. Build sides are opened with the first record."""
         step = self.step
         self.key_programs = {
             q: [(e, operator.compiled(e.driver)) for e in step.equalities if e.build_qualifier == q]
@@ -166,26 +166,26 @@ class Joining(operator.Operator):
         self.range_programs = {
             q: [(each.driver, operator.compiled(each.driver)) for each in build.ranges_of(step, q)] for q in step.builds
         }
-        #: The residuals tested on the pairs of each build side. If only complete chains match, the whole rest is tested
-        #: on them.
+        #: The residuals that are tested on the pairs of each build side. If only complete chains match, the whole rest
+        #: is tested on those.
         parts = dict(step.residuals) if step.is_chain_of_left_joins else {}
         if step.rest and not step.is_chain_of_left_joins:
             parts = {step.builds[-1]: step.rest}
         self.residuals = {q: (program, operator.compiled(program)) for q, program in parts.items()}
         self.body = operator.compiled(step.body) if step.body else None
         self.reservation = self.context.memory_pool.reserve()
-        #: The build sides that are looked at.
+        #: The tables of the build sides that are open.
         self.tables: dict[str, BuildTable] = {}
 
     @property
     def enough(self) -> int | None:
-        """After how many matches no others are looked for; None where all are, or one after them may fail."""
+        """The number of matches after which the search stops; None if all are needed or a later one may fail."""
         if self.step.match is Match.COLLECT and not self.residuals and len(self.step.builds) == 1:
             return collecting.LIMIT + 1
         return 1 if self.step.match is Match.FIRST else None
 
     def most_pairs(self, batch: batches.Batch) -> int:
-        """The number of candidate pairs for which a task has memory, given the forms in which they exist at a time."""
+        """The number of candidate pairs that fit the task's memory, given the copies of a pair that exist at a time."""
         sides = [batch.data, *(table.records for table in self.tables.values())]
         width = sum(side.nbytes // max(side.num_rows, 1) for side in sides)
         if self.step.match is Match.COLLECT:
@@ -209,11 +209,11 @@ class Joining(operator.Operator):
         return batch, found
 
     def join(self, batch: batches.Batch, chosen: np.ndarray, rows: np.ndarray) -> None:
-        """Driver records with the candidates of the first build side: pairs of a driver's row and a build row."""
+        """Join driver records with candidates of the first build side: pairs of a driver row and a build row."""
         self.emit_matches(batch, *self.chains(batch, chosen, rows))
 
     def emit_matches(self, batch: batches.Batch, pairs: Pairs, failed: list[engine.RowFailure]) -> None:
-        """Emit driver records whose matches are all known. Records in `failed` are refused instead."""
+        """Emit driver records whose matches are all known. Records in `failed` fail instead."""
         broken = {item.row for item in failed}
         if self.step.match is Match.COLLECT:
             self.fail(batch, failed)
@@ -233,9 +233,10 @@ class Joining(operator.Operator):
         self._emit(batch, pairs, len(broken))
 
     def join_in_pieces(self, batch: batches.Batch, rows: np.ndarray, most: int) -> None:
-        """A driver record with more candidates than fit in memory at once: they are tested, and go on, in pieces.
+        """Join a driver record with more candidates than fit in memory: they are tested and pushed in pieces.
 
-        One that fails gives nothing at all, so the body is evaluated once before anything goes on.
+        If the body fails for one pair, the record emits nothing. So the body is evaluated once before anything is
+        pushed.
         """
         matches: list[np.ndarray] = []
         enough = self.enough or len(rows)
@@ -257,7 +258,7 @@ class Joining(operator.Operator):
             self._emit(batch, piece, 0, drivers=0 if number else 1)
 
     def _fails(self, batch: batches.Batch, pairs: Pairs) -> bool:
-        """Whether the body fails for some pair; its log lines are not written here."""
+        """True if the body fails for some pair. Its log lines are not written here."""
         assert self.body is not None
         assert self.step.body is not None
         joined, self.context.running = self._joined(batch, pairs, self.step.body), None
@@ -266,9 +267,9 @@ class Joining(operator.Operator):
     def chains(
         self, batch: batches.Batch, chosen: np.ndarray, rows: np.ndarray
     ) -> tuple[Pairs, list[engine.RowFailure]]:
-        """All chains of build records that match, in driver order, then build order; drivers of which a part fails.
+        """All matching chains, in driver order, then build order; and the driver records for which a part fails.
 
-        The candidates of the first build side are known; a later one's are looked up for the chains so far.
+        The candidates of the first build side are given. Those of a later one are looked up for the chains so far.
         """
         pairs = Pairs(np.arange(batch.count), {})
         failed: list[engine.RowFailure] = []
@@ -294,7 +295,7 @@ class Joining(operator.Operator):
     def _looked_up(
         self, batch: batches.Batch, pairs: Pairs, qualifier: str, keys: list[pa.Array]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The chains so far and the candidates among a later build side's records."""
+        """The chains so far, and their candidates among the records of a later build side."""
         table, count = self.tables[qualifier], len(pairs.driver)
         located = table.find(count, keys, self.compared(batch, pairs, qualifier))
         most = self.context.tuning.pair_rows
@@ -315,7 +316,7 @@ class Joining(operator.Operator):
     def _chained_keys(
         self, batch: batches.Batch, pairs: Pairs, qualifier: str
     ) -> tuple[Pairs, list[pa.Array], list[engine.RowFailure]]:
-        """The pairs without the drivers of which a key fails, the keys of the others, and those drivers."""
+        """The pairs and keys without the driver records whose key fails, and the failures of those."""
         found: list[pa.Array] = []
         failed: list[engine.RowFailure] = []
         for equality, program in self.key_programs[qualifier]:
@@ -324,7 +325,7 @@ class Joining(operator.Operator):
             if result.failures:
                 failing = self._of_drivers(batch, pairs, result.failures)
                 is_kept = ~np.isin(pairs.driver, [item.row for item in failing])
-                assert result.rows is not None  # those that did not fail
+                assert result.rows is not None  # the rows that did not fail
                 key = key.filter(pa.array(is_kept[result.rows.to_numpy(zero_copy_only=False)]))
                 found = [column.filter(pa.array(is_kept)) for column in found]
                 pairs, failed = pairs.take(np.flatnonzero(is_kept)), failed + failing
@@ -332,7 +333,7 @@ class Joining(operator.Operator):
         return pairs, found, failed
 
     def _joined(self, batch: batches.Batch, pairs: Pairs, program: typed.Program) -> batches.Batch:
-        """The candidate pairs as records of qualified columns: those that a program reads."""
+        """The candidate pairs as records with the qualified columns that a program reads."""
         build_rows = {q: pa.array(rows, mask=rows < 0) for q, rows in pairs.builds.items()}
         columns = {}
         for name in sorted(program.columns):
@@ -349,9 +350,10 @@ class Joining(operator.Operator):
         return replace(batch, data=pa.RecordBatch.from_pydict(columns), rows=pairs.of_drivers(batch.rows))
 
     def _tested(self, batch: batches.Batch, pairs: Pairs, qualifier: str) -> tuple[np.ndarray, list[engine.RowFailure]]:
-        """The pairs for which a part of the rest of `where` is true, and the drivers for which it fails.
+        """The pairs for which a part of the residual is true, and the driver records for which it fails.
 
-        A driver whose side of a range fails has all build records for candidates, and mostly fails with the first.
+        If a driver record's side of a range fails, all build records are its candidates. Most often it fails with the
+        first of them.
         """
         first = np.flatnonzero(np.diff(pairs.driver, prepend=-1))
         many = first[np.diff(first, append=len(pairs.driver)) > self.context.tuning.many_candidates]

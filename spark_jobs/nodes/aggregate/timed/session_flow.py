@@ -1,4 +1,4 @@
-"""Streams pieces of sessions in the order of keys and time, so that a key may have any number of them."""
+"""Streams pieces of sessions in the order of keys and time, so that a key may have more pieces than fit in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.nodes.aggregate.timed.watermarks import Numbers
 
-#: A number for the key of each piece; different keys may have the same number.
+#: A number for the key of each piece. Different keys may share a number.
 _KEY = WINDOW.of("key")
 
 
@@ -24,12 +24,12 @@ class Flow:
     """Buffers pieces, and returns all pieces of a session in one table, like `spill.ExternalMap`.
 
     Args:
-        room: the task.
-        node: whose pieces they are.
-        keys: the columns of their keys; none is a single key.
-        since: the column of their first times.
-        ends: the time until which the session of each piece of a table goes on, as far as the table has it.
-        merge: makes one of pieces that are one session, where it can be told.
+        room: the memory and spill folder of the task.
+        node: the aggregate.
+        keys: the columns of the keys; without any, all pieces have the same key.
+        since: the column with the first time of each piece.
+        ends: computes for each piece of a table when its session ends, judged by the pieces of that table.
+        merge: merges the pieces of one session, where a table shows that they are one.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Flow:
         self._merge = merge
 
     def add(self, table: pa.Table) -> None:
-        """Pieces in any order."""
+        """Add pieces in any order."""
         if self._keys:
             keys = partition.hashes([table.column(name) for name in self._keys]).view(np.int64)
         else:
@@ -58,7 +58,7 @@ class Flow:
         self._held.add(table.append_column(_KEY, pa.array(keys)))
 
     def tables(self) -> Iterator[pa.Table]:
-        """The pieces; can be asked for once. What may go on with the next pieces waits for them."""
+        """The pieces, once. Pieces whose session may continue are held back until the next ones have come."""
         waiting: list[pa.Table] = []
         for table in self._held.tables():
             key, come = (table.column(name)[-1].as_py() for name in (_KEY, self._since))
@@ -74,10 +74,10 @@ class Flow:
 
 
 class SessionMap(spill.ExternalMap):
-    """Pieces by their keys, merged as they come; what had to be spilled comes back in the order of time.
+    """Groups pieces by their keys and merges them as they come. Spilled pieces are read back in the order of time.
 
     Args:
-        flow: makes what a spilled part of the keys goes through.
+        flow: makes the buffer that a spilled subset of the keys is streamed through.
     """
 
     def __init__(
@@ -93,5 +93,5 @@ class SessionMap(spill.ExternalMap):
         self._flow = flow
 
     def deeper(self) -> Flow:
-        """A key with more pieces than fit would stay whole however often keys are split."""
+        """Stream the subset: splitting it again would not help, since a key with too many pieces stays whole."""
         return self._flow()

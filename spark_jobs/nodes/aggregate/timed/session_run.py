@@ -1,10 +1,11 @@
-"""The operators of aggregates with session windows. The end of a session is known only when all records have met.
+"""The operators of aggregates with session windows. A session's end is known only after all its records have arrived.
 
-`Partial` merges its records into pieces (`sessions.py`). Three kinds of records stay alone. A record that may be late
-although others of its piece are not: a session that continues in another task closes later. All records, if a function
-depends on their order: the records of partial sessions that turn out to be one are interleaved. And all records in
-passes that search for the records of a session. `Final` knows the watermark before each piece. A piece that cannot be
-late is merged at once. One that may be late waits, with the places of its records, until its session is complete.
+`Partial` merges its records into pieces (`sessions.py`). Three kinds of records are not merged. First, a record that
+may be late although others of its piece are not: a session that continues in another task closes later. Second, all
+records if a function depends on their order, because the records of two pieces of one session may interleave. Third,
+all records in passes that search for the records of a session. `Final` knows the watermark before each piece. It merges
+a piece that cannot be late at once. A piece that may be late waits, with the places of its records, until its session
+is complete.
 """
 
 from __future__ import annotations
@@ -38,34 +39,34 @@ SINCE, UNTIL = WINDOW.of("since"), WINDOW.of("until")
 #: The event time that a source had reached before a piece, by the source's number; and the time that all sources had
 #: reached, for pieces that may be late.
 _REACHED, PASSED = WINDOW.of("reached."), WINDOW.of("passed_by")
-#: The place of the first record of a piece, on the places of the others.
+#: The place of a piece's first record, stored with the places of its other records.
 PIECE = WINDOW.of("piece")
-#: The place of the last record of a piece, where a function asks for it.
+#: The place of the last record of a piece, if a function needs it.
 _END = WINDOW.of("end")
-#: The number of a session, while pieces become one.
+#: The number of a session while its pieces are merged.
 _SESSION = WINDOW.of("session")
 
 
 def needs_order(grouping: Grouping) -> bool:
-    """Whether some function asks for the order of all records of a group; the first and the last have places."""
+    """True if a function needs the order of all records of a group. Places suffice for the first and the last."""
     return any(each.needs_order for each in grouping.state_accumulators)
 
 
 def _needs_end(grouping: Grouping) -> bool:
-    """Whether some function asks for the last record of a group."""
+    """True if a function needs the last record of a group."""
     return any(each.needs_last for each in grouping.state_accumulators)
 
 
 @dataclass
 class Partial(windowed.Partial):
-    """Makes pieces of the records of a task."""
+    """Merges the records of a task into pieces."""
 
     def open(self) -> None:
         super().open()
         self.is_alone = needs_order(self.grouping) or bool(self.context.correlation.record_columns)
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Hold records with the watermarks at their arrival."""
+        """Buffer records with the watermarks at their arrival."""
         batch, times = self.timed(self.take(batch))
         seen = self.watch(batch, times)
         nth = {NTH: pa.array(np.arange(batch.count))}
@@ -78,11 +79,11 @@ class Partial(windowed.Partial):
         self.hold(batch, {**prepared, SINCE: pa.array(times[rows])})
 
     def _sample(self, part: dict[str, pa.Array]) -> pa.Table:
-        """Pieces may be as many as records."""
+        """Every record: there may be as many pieces as records."""
         return pa.table({order.AT: part[order.AT]})
 
     def _group(self, state: _Grouped) -> None:
-        """Records become pieces, and leave."""
+        """Merge the buffered records into pieces, and send them."""
         columns, count = _joined(state.raw), state.raw_rows
         state.raw, state.raw_rows, state.raw_bytes = [], 0, 0
         self._count_held()
@@ -109,7 +110,7 @@ class Partial(windowed.Partial):
             )
 
     def _pieces(self, columns: dict[str, pa.Array], count: int) -> Numbers:
-        """The number of each record's piece; the columns get the bounds of the pieces."""
+        """The number of each record's piece. The bounds of the pieces are added to the columns."""
         if self.is_alone:
             columns[UNTIL] = columns[SINCE]
             return np.arange(count)
@@ -133,10 +134,10 @@ class Partial(windowed.Partial):
         return partition.numbers([pieces.column(name) for name in keys], self.partitions)
 
     def _suspect(self, columns: dict[str, pa.Array], numbers: Numbers, range_partitions: Numbers, rank: int) -> None:
-        """Tell where the records are that follow others in their piece."""
+        """Report the places of the records that follow others in their piece."""
         at = columns[order.AT].to_numpy()
         firsts = np.empty(len(range_partitions), dtype=np.int64)
-        firsts[numbers[::-1]] = at[::-1]  # of several the last counts, which is the first record
+        firsts[numbers[::-1]] = at[::-1]  # the last assignment wins, which is the first record
         others = np.flatnonzero(at != firsts[numbers])
         places = pa.table({**columns, PIECE: pa.array(firsts[numbers])}).take(pa.array(others))
         for range_partition, part in partition.cut(places, range_partitions[numbers[others]]):
@@ -148,7 +149,7 @@ def _reached(source: int) -> str:
 
 
 def _joined(parts: list[dict[str, pa.Array]]) -> dict[str, pa.Array]:
-    """Columns of records in one piece; sources that had not come when the first ones were there are filled in."""
+    """Concatenate columns of records. Sources that the first parts do not know get `NEVER` there."""
     counts = [len(part[order.AT]) for part in parts]
     found = {}
     for name in dict.fromkeys(name for part in parts for name in part):
@@ -172,7 +173,7 @@ def reduced(
 
 @dataclass
 class Final(windowed.Final):
-    """Makes sessions of the pieces of a partition."""
+    """Merges the pieces of a partition into sessions."""
 
     extra_keys = (NUMBER,)
 
@@ -186,12 +187,12 @@ class Final(windowed.Final):
             if keys
             else flow()
         )
-        #: Pieces of the task that sends now and that might be late: their keys and places.
+        #: Pieces of the sending task that might be late: their keys and places.
         self.suspected: list[pa.Table] = []
         self.rank = -1
 
     def receive(self, table: pa.Table) -> None:
-        """Pieces of a task, or the places of their records."""
+        """Add pieces of a task, or the places of their records."""
         if PIECE in table.schema.names:
             self._note(suspects.unpacked(table))
             return
@@ -222,7 +223,7 @@ class Final(windowed.Final):
         return least
 
     def _note(self, places: pa.Table) -> None:
-        """Places of records whose piece might be late wait beside it."""
+        """Store the places of records whose piece might be late beside the piece."""
         if not self.suspected:
             return
         pieces = pa.concat_tables(self.suspected)
@@ -238,7 +239,7 @@ class Final(windowed.Final):
             self.groups.add(kept.append_column(UNTIL, theirs.column(SINCE)))
 
     def merged(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """Pieces that cannot be late as one where they are of one session."""
+        """Merge the pieces that cannot be late, where they belong to one session."""
         table = _together(tables)
         if self.is_alone:
             return table
@@ -251,14 +252,14 @@ class Final(windowed.Final):
         return _together([merged, rest]) if rest.num_rows else merged
 
     def _found(self, table: pa.Table) -> tuple[sessions.Sessions, Numbers]:
-        """The sessions of some pieces, and what closes each."""
+        """The sessions of some pieces, and the watermark that closes each session."""
         keys = sessions.key_numbers([partial.array(table, name) for name in self.grouping.keys], table.num_rows)
         since, until = table.column(SINCE).to_numpy(), table.column(UNTIL).to_numpy()
         found = sessions.Sessions.found(keys, since, until, self.window.size_us)
         return found, found.last + (self.window.size_us + self.window.lateness_us)
 
     def _ends(self, table: pa.Table) -> Numbers:
-        """The time until which the session of each piece goes on, as far as a table has it."""
+        """For each piece the end of its session, judged by the pieces of the table."""
         found, _ = self._found(table)
         return (found.last + self.window.size_us)[found.of]
 
@@ -274,7 +275,7 @@ class Final(windowed.Final):
         return reduced(self.grouping, columns, numbers[by.to_numpy()], states, columns[_END].to_numpy())
 
     def whole(self) -> Iterator[pa.Table]:
-        """Sessions, when all pieces have come, without records that were late."""
+        """The complete sessions without late records, after all pieces have been received."""
         for table in self.groups.tables():
             places = table.slice(0, 0)
             if PIECE in table.schema.names:
@@ -294,7 +295,7 @@ class Final(windowed.Final):
                 yield whole.drop_columns([name for name in (_END,) if name in whole.schema.names])
 
     def _fail(self, pieces: pa.Table, places: pa.Table, is_late: Numbers, found: sessions.Sessions) -> None:
-        """The first records of late pieces, and the others in them."""
+        """Fail the first records of late pieces, and the others in them."""
         late, session = pieces.filter(pa.array(is_late)), found.of[is_late]
         self._fail_of(late, found, session)
         if not places.num_rows:

@@ -1,4 +1,4 @@
-"""Sessions: records of a key between two pauses, found by sorting times, whole columns at once.
+"""Sessions: records of a key between two pauses, found by sorting times, a whole column at a time.
 
 A *piece* is a partial session: one or more records that certainly belong to one session, as the range from the first
 time to the last. Pieces of a key that overlap, or have no pause between them, belong to one session.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.nodes.aggregate.timed.watermarks import Numbers
 
-#: Numbers that are put together to a larger one stay below this.
+#: Numbers that are packed into a larger one stay below this.
 _MOST = 2**62
 
 
@@ -27,7 +27,7 @@ class Sessions:
     """Sessions of pieces.
 
     Args:
-        of: the session of each piece, a number.
+        of: the number of each piece's session.
         first: the first time of each session.
         last: the last time of each session.
     """
@@ -38,7 +38,7 @@ class Sessions:
 
     @classmethod
     def found(cls, keys: Numbers, first: Numbers, last: Numbers, gap: int) -> Sessions:
-        """The sessions of pieces, each with a number for its key, its first time and its last.
+        """Find the sessions of pieces, given the number of each piece's key, its first time and its last.
 
         Only a pause longer than the gap ends a session.
         """
@@ -55,7 +55,7 @@ class Sessions:
 
 
 def _order(keys: Numbers, times: Numbers) -> Numbers:
-    """The order by keys, then times."""
+    """The permutation that sorts by keys, then times."""
     if not len(keys):
         return np.empty(0, dtype=np.int64)
     least = int(times.min())
@@ -66,7 +66,7 @@ def _order(keys: Numbers, times: Numbers) -> Numbers:
 
 
 def _reached(keys: Numbers, ends: Numbers) -> Numbers:
-    """The greatest end so far among pieces of a key, which stand together, their keys ascending."""
+    """The running maximum of the ends within each key. Rows are sorted by key."""
     by = np.lexsort((ends, keys))
     ranks = np.empty(len(by), dtype=np.int64)
     ranks[by] = np.arange(len(by))
@@ -75,7 +75,7 @@ def _reached(keys: Numbers, ends: Numbers) -> Numbers:
 
 
 def key_numbers(columns: Sequence[pa.Array], count: int) -> Numbers:
-    """A number for each row, the same for equal keys alone; null is a key like any other."""
+    """A number for each row, equal exactly for equal keys. Nulls equal each other."""
     numbers, most = np.zeros(count, dtype=np.int64), 1
     for column in columns:
         encoded = column.dictionary_encode(null_encoding="encode")

@@ -1,8 +1,8 @@
 """Encodes the places of records that may be late, in a few bits each.
 
-Partial groups count their records without listing them. If a group is late, its records become dead letters, which have
-row numbers. So the places of all records that may be late are sent with the groups. In record order most places differ
-little from the one before, so the differences are sent, in as few bytes as possible.
+Partial groups count their records without listing them. If a group is late, its records become dead letters, and these
+need row numbers. So tasks send the places of all records that may be late along with the groups. In record order most
+places differ little from the one before, so they are sent as differences, in as few bytes as possible.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WIDTHS = (np.int8, np.int16, np.int32)
 
 
 def packed(columns: Mapping[str, Numbers]) -> pa.Table:
-    """Whole numbers as differences from row to row; if all are the same, only the first is kept."""
+    """Whole numbers as differences from row to row. If all differences are equal, only the first row is kept."""
     found, first = {}, {}
     for name, values in columns.items():
         first[name] = str(int(values[0]))

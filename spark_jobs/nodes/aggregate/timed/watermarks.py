@@ -1,12 +1,12 @@
 """Watermarks: the event time that each source has reached before a record, over all tasks, without a second pass.
 
-A window is closed for a record when every source has passed its end before that record. Which sources have passed it
-*within the task* is known when the record is taken (`WatermarkTracker`). What came before the task's first record is
-not known, but it is the same for all records of the task. So records of a window for which the same sources had passed
-it are late together or not at all: they are grouped together, and the number of that set of sources travels with their
-partial group, in the column `PASSED`. Each task broadcasts the maxima of its sources, by the rank of its places, to all
-partitions where its groups go. There they are known before any group comes, and the groups come in the order of their
-ranks (`ReceivedWatermarks`).
+A window is closed for a record when every source has passed its end before that record. The task knows which sources
+have passed it *within the task* when the record arrives (`WatermarkTracker`). It does not know the records before its
+own first one, but these are the same for all its records. So records of a window for which the same set of sources had
+passed are late together or not at all: they are grouped together, and the number of the set travels with their partial
+group, in the column `PASSED`. Each task broadcasts the maxima of its sources, by the rank of its places, to all
+partitions that receive its groups. They arrive there before any group, and groups arrive in the order of their ranks
+(`ReceivedWatermarks`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 
-#: The number of a set of sources, among those of the task.
+#: The number of a set of sources, among the sets of the task.
 PASSED = WINDOW.of("passed")
-#: Before all times.
+#: Earlier than every time.
 NEVER = np.iinfo(np.int64).min
 
 
@@ -58,7 +58,7 @@ class WatermarkTracker:
 
 @dataclass
 class Sets:
-    """Sets of sources, numbered as they turn up in a task; number 0 is none."""
+    """Sets of sources, numbered in the order in which a task first sees them. Number 0 is the empty set."""
 
     numbers: dict[frozenset[int], int] = field(default_factory=lambda: {frozenset(): 0})
 
@@ -66,9 +66,9 @@ class Sets:
         """The number of the set of sources that had passed a time before each record.
 
         Args:
-            seen: how far sources had come.
-            rows: the positions of the records there.
-            closes: the times.
+            seen: the event time that each source had reached before each record.
+            rows: the positions of the records in `seen`.
+            closes: the time for each of `rows`.
         """
         found: list[frozenset[int]] = [frozenset()]
         code = np.zeros(len(rows), dtype=np.int64)
@@ -85,7 +85,7 @@ class Sets:
         return np.array(numbers, dtype=np.int64)[code]
 
     def complete(self, count: int) -> Numbers:
-        """The numbers of the sets that have so many sources."""
+        """The numbers of the sets with at least `count` sources."""
         return np.array([number for each, number in self.numbers.items() if len(each) >= count], dtype=np.int64)
 
 
@@ -99,7 +99,7 @@ class ReceivedWatermarks:
     """The watermarks that the tasks before an exchange broadcast.
 
     Args:
-        sources: from how many sources records come.
+        sources: the number of sources of the records.
     """
 
     def __init__(self, sources: int) -> None:
@@ -119,13 +119,14 @@ class ReceivedWatermarks:
         self.sample += fields["sample"]
 
     def reached(self, rank: int, numbers: Numbers) -> Numbers:
-        """The time that all sources had reached before records of a rank, beside those of a set; `NEVER` if none.
+        """The time that all sources had reached before records of a rank, leaving out the sources of a record's set.
 
-        The greatest time where the set has all sources. Asked for ranks in their order.
+        `NEVER` if no time is certain, and the greatest time if the set has all sources. Ranks are asked for in
+        ascending order.
 
         Args:
-            rank: the rank of the records' positions.
-            numbers: the numbers of the records' sets.
+            rank: the rank of the records' places.
+            numbers: the number of each record's set.
         """
         before, (_, sets) = self.before(rank), self._by_rank[rank]
         distinct, places = np.unique(numbers, return_inverse=True)

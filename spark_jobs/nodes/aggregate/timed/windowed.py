@@ -27,24 +27,24 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.aggregate.timed.watermarks import EarlierMaxima, Numbers
 
 EVENT_TIME = SOURCE.of("event_time")
-#: A record's position among those that the operator took at once.
+#: A record's index in the batch in which the operator received it.
 NTH = WINDOW.of("nth")
 #: The sort key of a group's window: its number or its start.
 NUMBER = WINDOW.of("number")
 #: Groups come in this order.
 ORDERED_BY = (NUMBER, order.AT)
-#: A task samples so many of its groups to show where they are; fewer where there are very many tasks.
+#: How many of its groups a task samples to report their places; fewer if there are very many tasks.
 _SAMPLE, _SAMPLES = 32, 16_384
 
 
 def _stage(step: AggregateStep) -> str:
-    """The stage of late records."""
+    """The stage that dead letters of late records name."""
     return f"time_window:{step.name}"
 
 
 @dataclass
 class Partial(partial.Partial):
-    """Groups the records of a task that have an event time, and broadcasts how far their sources have come."""
+    """Groups the records of a task that have an event time, and broadcasts the event times its sources have reached."""
 
     def open(self) -> None:
         super().open()
@@ -56,7 +56,7 @@ class Partial(partial.Partial):
         self._suspected = 0
 
     def timed(self, batch: batches.Batch) -> tuple[batches.Batch, Numbers]:
-        """The records that have an event time, and their times in microseconds; others are skipped and counted."""
+        """The records that have an event time, and their times in microseconds. Others are skipped and counted."""
         if EVENT_TIME not in batch.data.schema.names:
             self.drop(filtered=batch.count)
             return batch.slice(0, 0), np.empty(0, dtype=np.int64)
@@ -73,10 +73,10 @@ class Partial(partial.Partial):
         return watch.take(times, sources.to_numpy().astype(np.int64))
 
     def fail_late(self, batch: batches.Batch, rows: Numbers, starts: Numbers) -> None:
-        """Some records of a batch that are late for certain, with the starts of their windows."""
+        """Fail records of a batch that are certainly late, given the starts of their windows."""
         late = windows.late(self.step.name, rows, starts, starts + self.window.size_us)
-        # Records found late after an exchange have lost their correlation keys. Entries must not depend on the place
-        # where that is found, so they show the key that the record was read with.
+        # Records that are found late after an exchange have lost their correlation keys. Dead letters must not depend
+        # on where lateness is found, so they show the key that the record was read with.
         known = [name for name in batch.data.schema.names if name not in CORRELATION]
         self.fail(replace(batch, data=batch.data.select(known)), late, stage=_stage(self.step))
 
@@ -84,19 +84,19 @@ class Partial(partial.Partial):
         """Do nothing: the final operator knows the windows of each record and reports them."""
 
     def suspect(self, places: pa.Table, partition: int, rank: int) -> None:
-        """Send where records are that might be late."""
+        """Send the places of records that might be late."""
         wide = pa.table({name: places.column(name).cast(pa.int64()) for name in places.schema.names})
         for piece in spill.slices(wide, memory.step_bytes(self.context.memory_pool.share)):
             columns = {name: piece.column(name).to_numpy() for name in piece.schema.names}
             self.context.exchanges.send(self.exchange, partition, rank, suspects.packed(columns))
 
     def note_sample(self, numbers: pa.ChunkedArray, places: pa.ChunkedArray) -> None:
-        """Remember where a few of the groups are that are sent on."""
+        """Add a few of the groups to the sample of places."""
         chosen = pa.array(np.linspace(0, len(places) - 1, min(_SAMPLE, len(places))).astype(np.int64))
         self.sample += zip(numbers.take(chosen).to_pylist(), places.take(chosen).to_pylist(), strict=True)
 
     def finish(self) -> None:
-        """Send the rest, and broadcast how far the sources have come."""
+        """Send the remaining groups, and broadcast the event times that the sources have reached."""
         super().finish()
         most = max(1, min(_SAMPLE, _SAMPLES // len(self.arrivals.numbers)))
         step = max(1, len(self.sample) // most)
@@ -106,7 +106,7 @@ class Partial(partial.Partial):
 
 @dataclass
 class Final(run.Final):
-    """Has the groups of a partition, and sends them to where their windows are."""
+    """Merges the groups of a partition, and sends them to the range partitions of their windows."""
 
     ordered_by: ClassVar[tuple[str, ...]] = ORDERED_BY
 
@@ -120,7 +120,7 @@ class Final(run.Final):
         self.received.receive_message(message)
 
     def collect(self, records: pa.Table) -> None:
-        """Say in which windows records are, where correlation asks; it keeps them apart until here then."""
+        """Report the windows of records if correlation asks for them. In that case records arrive ungrouped."""
         self.context.correlation.collect(self.step.name, lambda: self._contributions(records))
 
     def _contributions(self, records: pa.Table) -> Contributions:
@@ -128,7 +128,7 @@ class Final(run.Final):
         return Contributions(split, row, pa.nulls(records.num_rows, GROUP.type), self.row_keys(records))
 
     def fail_late(self, places: pa.Table, starts: Numbers, ends: Numbers) -> None:
-        """Late records by their places, each with the bounds of its window."""
+        """Fail late records, given their places and the bounds of their windows."""
         columns = {name: partial.array(places, name) for name in self.grouping.origin}
         data, rows = pa.RecordBatch.from_pydict(columns), np.arange(places.num_rows)
         origin = batches.GroupOrigin(self.number_of_partition)
@@ -138,7 +138,7 @@ class Final(run.Final):
 
     @property
     def has_one_group(self) -> bool:
-        """There is no window without a record."""
+        """False: there is no window without a record."""
         return False
 
     @cached_property
@@ -149,7 +149,7 @@ class Final(run.Final):
         return [sample[place] for place in places] if sample else []
 
     def send_in_order(self, table: pa.Table) -> None:
-        """Groups in their order, to the partitions that share the windows."""
+        """Send sorted groups to the range partitions of their windows."""
         assert self.exchange is not None
         self.leave(table.num_rows)
         starts = [0, *(sorted_runs.rows_before(table, ORDERED_BY, cut, "left") for cut in self._cuts), table.num_rows]

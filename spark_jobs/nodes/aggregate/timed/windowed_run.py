@@ -31,15 +31,15 @@ class Partial(windowed.Partial):
 
     def open(self) -> None:
         super().open()
-        #: With one source a window is closed or open when a record comes, and there is no third.
+        #: With one source, a window is certainly closed or certainly open when a record arrives.
         self.marks = (PASSED,) if self.window.sources > 1 else ()
-        #: In passes that collect records, each record is a group of its own until its windows are whole.
+        #: In passes that collect records, each record is a group of its own until its windows are complete.
         self.alone = self.context.correlation.record_columns
         self.grouping = partial.Grouping(self.step, self.context, (NUMBER, *self.marks, *self.alone))
 
     @property
     def meeting_keys(self) -> list[str]:
-        """Groups meet whatever had passed before their records."""
+        """The keys without the set of passed sources, which does not distinguish groups in the end."""
         return [*self.grouping.names, NUMBER]
 
     def process(self, batch: batches.Batch, port: int) -> None:
@@ -70,7 +70,7 @@ class Partial(windowed.Partial):
         self._hold_copies(batch, prepared, (rows, spans, passed), seen)
 
     def _suspect(self, batch: batches.Batch, spans: windows.Spans, passed: Numbers) -> None:
-        """Tell where the records are that might be late; nothing is known to have passed before the first task."""
+        """Report the places of records that might be late. Before the first task nothing has passed."""
         rank = self.stream.rank(batch)
         if not rank or not batch.count:
             return
@@ -89,7 +89,7 @@ class Partial(windowed.Partial):
         found: tuple[Numbers, windows.Spans, Numbers],
         seen: EarlierMaxima,
     ) -> None:
-        """Hold each record for each of its windows that is not closed for certain."""
+        """Buffer a copy of each record for each of its windows that is not certainly closed."""
         rows, spans, passed = found
         is_single = self.window.slide_us == self.window.size_us
         width = sum(column.nbytes for column in prepared.values()) // max(batch.count, 1) + 16
@@ -119,7 +119,7 @@ class Final(windowed.Final):
     shared_keys: ClassVar[tuple[str, ...]] = (NUMBER,)
 
     def receive(self, table: pa.Table) -> None:
-        """Groups of a task, or the places of its records."""
+        """Add groups of a task, or the places of its records."""
         if suspects.LAST in table.schema.names:
             self._judge(suspects.unpacked(table))
             return
@@ -127,20 +127,20 @@ class Final(windowed.Final):
         if not is_open.all():
             table = table.filter(pa.array(is_open))
         if PASSED in table.schema.names:
-            # Groups that are one from here on stand in record order.
+            # Groups that differ only in their set are one from here on, so they stand in record order.
             table = table.drop_columns([PASSED]).take(sorted_runs.order(table, [order.AT]))
         if table.num_rows:
             self.collect(table)
             super().receive(table)
 
     def _reached(self, table: pa.Table) -> Numbers:
-        """The event time that all sources had reached before the groups or records of a task."""
+        """The event time that all sources had reached before each group or record of a task."""
         has_sets = PASSED in table.schema.names
         passed = table.column(PASSED).to_numpy() if has_sets else np.zeros(table.num_rows, dtype=np.int64)
         return self.received.reached(table.column(order.AT)[0].as_py() >> order.ROW_BITS, passed)
 
     def _judge(self, places: pa.Table) -> None:
-        """Records that are late in all their windows are dead letters."""
+        """Fail records that are late in all their windows."""
         closes = windows.closes(self.window, places.column(suspects.LAST).to_numpy())
         late = places.filter(pa.array(closes <= self._reached(places)))
         if late.num_rows:

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.aggregate.timed.time_window import TimeWindow
     from spark_jobs.nodes.aggregate.timed.watermarks import Numbers
 
-#: Copies of records that are made at once at most, one for each window that a record is in.
+#: The largest number of copies of records made at once, one for each window of a record.
 COPIES = 262_144
 
 
 @dataclass(frozen=True)
 class Spans:
-    """The windows that records are in: from the first number to the last; none where the last is the smaller one."""
+    """The windows of each record: from the first number to the last. A record has none if last is below first."""
 
     first: Numbers
     last: Numbers
@@ -42,7 +42,7 @@ class Spans:
         return Spans(self.first[rows], self.last[rows])
 
     def copies(self, most: int = COPIES) -> Iterator[tuple[Numbers, Numbers]]:
-        """Each record once for each of its windows: their rows and windows, some at a time, in the records' order."""
+        """Each record once for each of its windows: rows and windows in record order, at most `most` at a time."""
         counts = self.last - self.first + 1
         if counts.max(initial=0) <= 1:
             yield np.flatnonzero(counts), self.first[counts > 0]
@@ -71,7 +71,7 @@ def late(node: str, rows: Numbers, starts: Numbers, ends: Numbers) -> failure_co
 
 
 def _nanoseconds(times: Numbers) -> pa.Array:
-    """Nanoseconds as texts, since 64 bits are too few for the year 9999."""
+    """Nanoseconds as texts: 64 bits are too few for the year 9999."""
     micros = pa.array(times)
     texts = pc.cast(micros, pa.string())
     return pc.if_else(pc.equal(micros, 0), texts, pc.binary_join_element_wise(texts, "000", ""))

@@ -1,11 +1,11 @@
 """Correlation as nodes know it: the groups of their rows, from the plan, and the hook that operators call.
 
 A group is all records of a source that have equal values of the source's correlation key. A row of an output may belong
-to several: to the group of its own record, and to the groups of the records joined to it. Which ones follows from the
-plan alone (`CorrelationPlan`); a task has to compare values (`spark_jobs/nodes/records/identity.py`).
+to several groups: to the group of its own record, and to the groups of the records joined to it. The plan alone decides
+which groups these are (`CorrelationPlan`); a task only compares values (`spark_jobs/nodes/records/identity.py`).
 
-Operators know correlation by `CorrelationHook` alone, which asks nothing of pipelines without keys. The machine that
-stands on the other side is `spark_jobs/execute/correlation/`.
+Operators know correlation only by `CorrelationHook`. In pipelines without keys the hook does nothing.
+`spark_jobs/execute/correlation/` implements it.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
 
 
 class KeyOrigin(StrEnum):
-    """Why a row is of a group."""
+    """The reason why a row belongs to a group."""
 
-    #: It is a record of one of the sources, and of that source's group alone.
+    #: The row is a record of one of the sources, and belongs to that source's group alone.
     RECORD = "record"
-    #: It is the row of an aggregate whose keys cover the correlation key: of the groups of all its records, and of
-    #: the groups of what was joined to these.
+    #: The row comes from an aggregate whose keys cover the correlation key. It belongs to the groups of all its
+    #: records, and to the groups of the records joined to these.
     AGGREGATE = "aggregate"
-    #: Something was joined to it whose group it shares (`propagate_ck`).
+    #: A record was joined to the row, and the row shares that record's group (`propagate_ck`).
     JOINED = "joined"
 
 
 @dataclass(frozen=True, order=True)
 class GroupKey:
-    """A key by which rows are of groups.
+    """A key that assigns rows to groups.
 
     Args:
-        sources: the sources whose records make the groups.
-        fields: the fields of the correlation key that decide, in order.
-        origin: why a row is of such a group.
-        columns: the columns of rows that have these fields.
-        shared: the sources with which it has become one stream: rows that are no records of a single source are of
-            their groups by the same fields as well.
+        sources: the sources whose records form the groups.
+        fields: the fields of the correlation key, in order.
+        origin: the reason why a row belongs to such a group.
+        columns: the columns of rows that hold these fields.
+        shared: sources merged into the same stream. Rows that are not records of a single source belong to the groups
+            of these sources by the same fields.
     """
 
     sources: tuple[str, ...]
@@ -59,11 +59,11 @@ class GroupKey:
 
     @property
     def domain(self) -> tuple[str, ...]:
-        """The sources of the groups that a row is of which has no single source."""
+        """The sources of the groups of a row that is not a record of a single source."""
         return tuple(dict.fromkeys((*self.sources, *self.shared)))
 
     def cut(self, fields: Container[str]) -> GroupKey | None:
-        """The key of the larger groups by some of the fields; None where no field is left."""
+        """The key of the larger groups that some of the fields form; None if no field remains."""
         left = [number for number, field in enumerate(self.fields) if field in fields]
         if not left:
             return None
@@ -76,18 +76,19 @@ class NodeCorrelation:
     """Correlation at a node.
 
     Args:
-        keys: the keys by which its rows are of groups.
+        keys: the keys that assign its rows to groups.
         types: the types of the columns of keys and of dead letters in its input and output rows.
-        mixes: whether its rows are made of records of several groups: a retractable aggregate.
-        is_deferred: whether it is downstream of such a node: what fails here counts after all that is not.
-        whole: the sources whose records come with their whole key.
-        are_rows_whole: whether rows of aggregates that mix no groups come with theirs, alone, and leave with them.
-        depth: how often on the way here records depend on others: what fails where they do less counts before.
-        sources: those of its rows and records, those of build sides left out.
-        depends_on: the sources whose records say, by failing, what fails here.
-        feeds_mixed: whether a node downstream mixes groups: on the way there, retracted records are searched for.
-        grouped: the columns by which rows of aggregates here were grouped and that no source has: dead letters have no
-            column for them, and name them in words.
+        mixes: its rows combine records of several groups: a retractable aggregate.
+        is_deferred: it is downstream of such a node. A failure here counts after all failures that are not deferred.
+        whole: the sources whose records arrive with their complete key.
+        are_rows_whole: rows of aggregates that mix no groups arrive with their complete key, and with no other, and
+            leave with it.
+        depth: how often records depend on others on the way here. Failures at a smaller depth count first.
+        sources: the sources of its rows and records, without build sides.
+        depends_on: the sources whose failing records decide which rows fail here.
+        feeds_mixed: a node downstream mixes groups, so retracted records are searched for on the way to it.
+        grouped: columns that aggregates grouped these rows by and that no source has. Dead letters have no column for
+            them and name them in their message.
     """
 
     keys: tuple[GroupKey, ...]
@@ -105,15 +106,15 @@ class NodeCorrelation:
 
 @dataclass(frozen=True)
 class CorrelationPlan:
-    """The correlation groups of a pipeline, as its tasks need to know them.
+    """The correlation groups of a pipeline, in the form that its tasks need.
 
     Args:
         nodes: correlation at each node, in the order of the plan.
         fields: the fields of all correlation keys, in the order of dead letters.
-        columns: the columns of all sources, in the order of dead letters: a row that is no record shows its own.
-        policies: which failures reject a group at each output: `any`, `all` or `primary`.
-        limit: the most records that a group may have; 0 for any number.
-        rows_meet: whether rows of aggregates that retract nothing come to where others depend on them.
+        columns: the columns of all sources, in the order of dead letters. A row that is no record shows its own.
+        policies: the failures that reject a group at each output: `any`, `all` or `primary`.
+        limit: the largest number of records in a group; 0 for any number.
+        rows_meet: rows of aggregates that retract nothing reach nodes at which records depend on other records.
     """
 
     nodes: Mapping[str, NodeCorrelation]
@@ -124,12 +125,12 @@ class CorrelationPlan:
     rows_meet: bool = False
 
     def key(self, source: str) -> tuple[str, ...]:
-        """The correlation key of a source; nothing where it has none."""
+        """The correlation key of a source; empty if it has none."""
         return next((each.fields for each in self.nodes[source].keys), ())
 
     @cached_property
     def views(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
-        """The key fields by which each source's groups are looked up anywhere."""
+        """For each source, the sets of key fields by which any node looks up its groups."""
         found: dict[str, dict[tuple[str, ...], None]] = {}
         for node in self.nodes.values():
             for key in node.keys:
@@ -140,10 +141,10 @@ class CorrelationPlan:
 
 
 class Contributions(NamedTuple):
-    """Records, by their split and row there, and the rows of an aggregate that they are in.
+    """Records, by their split and row there, and the rows of an aggregate to which they contribute.
 
-    `inner` has the number of the row of another aggregate that a record is itself, where it is one, and `keys` the
-    comparable keys of the rows that they are in.
+    `inner` has the number of each record's row in another aggregate if the record is one, and `keys` has the comparable
+    keys of the rows.
     """
 
     split: pa.Array
@@ -155,40 +156,40 @@ class Contributions(NamedTuple):
 class CorrelationHook:
     """The interface between operators and correlation. This class is for pipelines without keys, and does nothing."""
 
-    #: The columns by which an aggregate keeps records apart until its groups are whole; none in most passes.
+    #: The columns by which an aggregate keeps records apart until its groups are complete; empty in most passes.
     record_columns: tuple[str, ...] = ()
 
     def excluded(self, source: str, batch: Batch) -> np.ndarray | None:
-        """A mask of a source's records that count as never read: they failed or were retracted. None if none do."""
+        """A mask of a source's records that count as never read: they failed or were retracted; None if none."""
         return None
 
     def suppressed(self, aggregate: str, batch: Batch) -> np.ndarray | None:
-        """A mask of an aggregate's rows that count as never made, since they failed before; None if none do."""
+        """A mask of an aggregate's rows that count as never made: they failed in an earlier pass; None if no row."""
         return None
 
     def withheld(self, output: Operator, batch: Batch) -> np.ndarray | None:
-        """The rows that an output does not write, by number: they failed, or their group is rejected; None: none.
+        """The numbers of the rows that an output must not write: they failed, or their group is rejected; None if none.
 
-        Those of rejected groups become dead letters here.
+        Rows of rejected groups become dead letters here.
         """
         return None
 
     def rechecked(self, output: str, batch: Batch) -> np.ndarray | None:
-        """The numbers of unwritten rows that have to fail at the output in this pass, too; None if there are none.
+        """The numbers of unwritten rows that must also fail at the output in this pass; None if there are none.
 
         Each pass finds such failures again for rows of aggregates, and for records that no earlier pass has seen.
         """
         return None
 
     def collect(self, aggregate: str, contributions: Callable[[], Contributions]) -> None:
-        """Take note of records that are in retracted rows of an aggregate, while a pass searches for them."""
+        """Record which records contribute to retracted rows of an aggregate, while a pass searches for them."""
 
     def needs_rows(self, aggregate: str) -> bool:
-        """Whether the pass needs the rows of an aggregate, and not only what records they are made of."""
+        """True if the pass needs the rows of an aggregate, and not only the list of their records."""
         return True
 
     def inner_rows(self, batch: Batch) -> dict[str, pa.Array]:
-        """The column that says which rows of other aggregates go into an aggregate, where `collect` asks for it."""
+        """The column with the rows of other aggregates that contribute to an aggregate, if `collect` needs it."""
         return {}
 
     def row_columns(
@@ -198,5 +199,5 @@ class CorrelationHook:
         return {}
 
     def joined_columns(self, count: int) -> dict[str, pa.Array]:
-        """The engine column that says of results that a combine made them."""
+        """The engine column that marks results as made by a combine."""
         return {}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 File = tuple[str, str]
 RUN: File = ("", "")
 _SCHEMA = pa.schema([(name, pa.string()) for name in ("source", "file", "path", "value")])
-#: Stands between a file's source and its path; neither has it.
+#: Separates a file's source from its path; neither contains it.
 _BETWEEN = "\0"
 
 
@@ -44,7 +44,7 @@ class FinalValues:
     """The variables that a step reads, with their values.
 
     Args:
-        awaits: which, and who sets them.
+        reads_variables: the variables, and the state nodes that set them.
         context: the task.
     """
 
@@ -68,7 +68,7 @@ class FinalValues:
 
     @cached_property
     def _known(self) -> list[tuple[VariableRead, dict[File, Any]]]:
-        """The values of each, by file; of several nodes the last counts that has set it."""
+        """The values of each variable, by file. If several nodes set it, the last one counts."""
         known = []
         for each in self.reads_variables:
             path = each.declared
@@ -84,7 +84,7 @@ class FinalValues:
         return self._of_file(each, files, file)
 
     def of_batch(self, system_values: Mapping[str, Any]) -> dict[str, Any]:
-        """The values for a batch with these other system values: a value, or one for each record."""
+        """The values for a batch with the given other system values: one value, or one for each record."""
         return {each.path: self._value(each, files, system_values) for each, files in self._known}
 
     def _value(self, each: VariableRead, files: Mapping[File, Any], system_values: Mapping[str, Any]) -> Any:
@@ -104,7 +104,7 @@ class FinalValues:
         return files[file] if file in files else self._default(each.declared, file[0])
 
     def _of_input(self, each: VariableRead, files: Mapping[File, Any]) -> Any:
-        """The value of the first file, by its path, of an input's sources that has one."""
+        """The value of an input's first file, by path, that has one."""
         chosen = min((file for file in files if file[0] in each.sources), key=lambda file: file[1], default=None)
         return self._default(each.declared, each.sources[0]) if chosen is None else files[chosen]
 

@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 #: The words under `type:` of sources and outputs.
 FormatName = StrEnum("FormatName", {name: name for name in registry.formats()})  # type: ignore[misc]  # known when it runs
 _USUAL_ENCODINGS = ("utf-8", "utf-16", "latin-1", "windows-1252")
-#: The models that a command has needed so far.
+#: The models used so far.
 _MODELS: dict[type[declared.Options], type[Config]] = {}
 _WORDS: dict[Any, Any] = {str: Text, bool: Flag, declared.Name: Name}
 
 
 def model_of(options: type[declared.Options]) -> type[Config]:
-    """The model that checks what users write under `options:`, made of the dataclass that readers and writers take."""
+    """The model that checks `options:`, made from the dataclass that readers and writers use."""
     if options not in _MODELS:
         _MODELS[options] = _model(options)
     return _MODELS[options]
@@ -79,7 +79,7 @@ def _kind(hint: Any) -> Any:
 def parts(
     values: Mapping[str, Any], layout_key: str, options: Callable[[Format], type[declared.Options]]
 ) -> dict[tuple[str | int, ...], type[Config]]:
-    """The models of `options:` and of the format schema, as far as the format is known."""
+    """The models of `options:` and of the format schema, if the format is known."""
     format = registry.formats().get(str(values.get("type")))
     found: dict[tuple[str | int, ...], type[Config]] = {("options",): model_of(options(format))} if format else {}
     if values.get(layout_key) is not None:
@@ -88,9 +88,9 @@ def parts(
 
 
 def frozen(options: type[declared.Options], written: BaseModel | None, layout: Any = None) -> Any:
-    """Checked options as the dataclass that readers and writers take.
+    """Checked options as the dataclass that readers and writers use.
 
-    A format schema may say the encoding where the options do not.
+    If the options set no encoding, the format schema may set it.
     """
     values = dict(written) if written else {}
     if _says_encoding(options, written, layout):
@@ -99,7 +99,7 @@ def frozen(options: type[declared.Options], written: BaseModel | None, layout: A
 
 
 def _says_encoding(options: type[declared.Options], written: BaseModel | None, layout: Any) -> bool:
-    """Whether a format schema says the encoding of the files."""
+    """True if the format schema sets the encoding of the files."""
     if not isinstance(layout, Layout) or layout.encoding is None or not options.has_encoding():
         return False
     return written is None or "encoding" not in written.model_fields_set
@@ -129,7 +129,7 @@ def _encoding_help(written: str) -> str:
     return f"{', '.join(f'`{name}`' for name in _USUAL_ENCODINGS)} and Python's other names of text encodings are known"
 
 
-#: The types of layout fields, and the types of columns that they give.
+#: The types of layout fields, and the types of their columns.
 LAYOUT_TYPES: dict[str, types.Type] = {
     "string": types.STRING,
     "integer": types.INT,
@@ -148,7 +148,7 @@ LAYOUT_TYPES: dict[str, types.Type] = {
 
 
 def column_type_of(field: LayoutField) -> types.Type:
-    """The type of the column that a field of a format schema gives; a Decimal has the scale of the field."""
+    """The type of the column for a field of a format schema. A Decimal has the scale of the field."""
     if field.type == "decimal" and model.decimals_are_exact():
         return types.decimal_of(None, field.scale)
     return LAYOUT_TYPES[field.type or "string"]
@@ -222,7 +222,7 @@ class LayoutGroup(Config):
 
 
 def _named(templates: Any) -> Any:
-    """Templates as fields, which have names."""
+    """Templates as fields: the key of each is its name."""
     if not isinstance(templates, dict):
         return templates
     return {key: {"name": key, **one} if isinstance(one, dict) else one for key, one in templates.items()}
@@ -279,7 +279,7 @@ def filled(layout: Layout) -> Layout:
 
 
 def _filled(one: LayoutField, templates: Mapping[str, LayoutField]) -> LayoutField:
-    """A field with the keys that it leaves open taken from its template."""
+    """A field that takes the keys it does not set from its template."""
     if one.inherits is None:
         return one
     template = templates[one.inherits]
@@ -292,7 +292,7 @@ def _filled(one: LayoutField, templates: Mapping[str, LayoutField]) -> LayoutFie
 def check_layout(layout: Layout, format: Format, scope: BindScope, key: str) -> None:
     """Report keys of a format schema that its format does not support.
 
-    Places and fillers say nothing in files whose fields have names: one format schema may serve both.
+    Positions and fillers are ignored in files with named fields, so one format schema can serve both.
 
     Args:
         layout: the format schema, templates filled in.
@@ -344,5 +344,5 @@ def _complain(scope: BindScope, key: str, message: str, help: str) -> None:
 
 
 def unfit_layout(message: str) -> PydanticCustomError:
-    """The error for a format schema that makes no sense."""
+    """The error for an invalid format schema."""
     return model.unfit(message)

@@ -1,4 +1,4 @@
-"""Key columns that Arrow can compare: equal exactly when the values are one key, as 1, 1.0 and 1.00d are."""
+"""Key columns that Arrow can compare: values are equal exactly if they are the same key, as 1, 1.0 and 1.00d are."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def is_value(static: types.Type) -> bool:
-    """Whether the comparable column of a key is the key itself."""
+    """True if the comparable column of a key is the key column itself."""
     return not static.is_dynamic and static.kind not in (types.Kind.ARRAY, types.Kind.FLOAT)
 
 
 def column(key: pa.Array, static: types.Type) -> tuple[pa.Array, np.ndarray]:
     """The comparable column, and a mask of rows whose value cannot be a key (NaN, arrays, maps).
 
-    -0.0 becomes 0.0. A dynamic value becomes a text in which 1 and 1.0 are alike and kinds do not mix.
+    -0.0 becomes 0.0. A dynamic value becomes a text, equal for 1 and 1.0 but different for different types.
     """
     if static.is_dynamic:
         return _dynamic(key, _is_key)
@@ -37,7 +37,7 @@ def column(key: pa.Array, static: types.Type) -> tuple[pa.Array, np.ndarray]:
 
 
 def equal_column(key: pa.Array, static: types.Type) -> pa.Array:
-    """The comparable column of a side of `==`: containers compare deeply, and what equals nothing (NaN) is null."""
+    """The comparable column of an operand of `==`: containers compare deeply; a value that equals nothing is null."""
     found, bad = _dynamic(key, _equals_itself) if static.is_dynamic else column(key, static)
     return pc.if_else(pa.array(bad), pa.scalar(None, found.type), found) if bad.any() else found
 
@@ -63,12 +63,12 @@ def _is_key(value: Any) -> bool:
 
 
 def _equals_itself(value: Any) -> bool:
-    """False where a NaN is inside."""
+    """False if the value contains NaN."""
     return values.equal(value, value)
 
 
 def _canonical(value: Any) -> Any:
-    """A canonical value for all equal ones: 1 for 1.0 and 1.00d, 0.1 for 0.10d, maps with sorted keys."""
+    """One value for all equal ones: 1 for 1.0 and 1.00d, 0.1 for 0.10d, maps with sorted keys."""
     match value:
         case float() if value.is_integer():
             return int(value)

@@ -1,7 +1,7 @@
 """Materialized records: written to files with all engine columns, for a later job to read.
 
-The later job begins with ranges of these records, as other jobs begin with splits. Either the node itself continues
-with them (an interleaved merge takes them in turn), or the node has emitted them already, and `ReadMaterialized` pushes
+The later job starts from ranges of these records, as other jobs start from splits. Either the node itself continues
+with them (an interleaved merge takes them in turn), or the node has already emitted them, and `ReadMaterialized` pushes
 them to the nodes downstream, which run in several jobs.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Stored:
-    """The records of one merge path that wait to be written, and their file."""
+    """The buffered records of one merge path, and their file."""
 
     writer: Any = None
     schema: pa.Schema | None = None
@@ -37,7 +37,7 @@ class _Stored:
 class Materialize(operator.Operator):
     """Materializes records for a later job: a file for each merge path, in batches of a useful size.
 
-    The node counts the records where they go on.
+    Records count as the node's output in the job that reads them.
     """
 
     provides: Rows | None = None
@@ -47,7 +47,7 @@ class Materialize(operator.Operator):
         self.merge_paths: dict[order.MergePath, _Stored] = {}
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Records wait with the places that they come from."""
+        """Buffer records with their origins."""
         data = batches.with_origin(batch, self.selected(batch, port), self.context.branches)
         stored = self.merge_paths.setdefault(batch.merge_path, _Stored())
         if stored.schema is None or not stored.schema.equals(data.schema):
@@ -60,14 +60,14 @@ class Materialize(operator.Operator):
             self._write(stored)
 
     def selected(self, batch: batches.Batch, port: int) -> pa.RecordBatch:
-        """The columns that are kept of some records: all, unless a subclass knows better."""
+        """The columns of a batch that are stored: all, unless a subclass overrides this."""
         return batch.data
 
     def finish(self) -> None:
         self._write_all()
 
     def _begin(self, name: order.MergePath, stored: _Stored, schema: pa.Schema) -> None:
-        """Begin a file: a file has records of one schema, and the next file continues its merge path."""
+        """Begin a file. A file has records of one schema; the next file continues its merge path."""
         self._write(stored)
         if stored.writer is not None:
             stored.writer.close()
@@ -94,7 +94,7 @@ class ReadMaterialized(operator.Operator):
     reads: tuple[Rows, ...] = ()
 
     def read(self, start: int, end: int, schedule: IO[bytes] | None) -> None:
-        """Push the records from `start` to `end`, in their order."""
+        """Push the records `start` to `end`, in order."""
         origin = self.context.exchanges.record_origin(self.number_of_partition)
         done = 0
         (rows,) = self.reads
@@ -107,9 +107,9 @@ class ReadMaterialized(operator.Operator):
             self.context.pause()
 
     def given(self, batch: batches.Batch) -> batches.Batch:
-        """Records as they go on: as they were kept, unless a subclass knows better."""
+        """The batch to push: the stored records, unless a subclass overrides this."""
         return batch
 
 
-#: The operators that any node can have.
+#: The operators that every node may have.
 OPERATORS = {shape.Role.MATERIALIZE: Materialize, shape.Role.READ_MATERIALIZED: ReadMaterialized}

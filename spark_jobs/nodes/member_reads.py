@@ -1,7 +1,7 @@
 """Finds the members of arrays of maps that a program reads: `orders.map(it => it.amount)` reads one.
 
-Arrays are followed through lets, emitted fields, closures and loops, from the use of a value back to its columns.
-Unknown uses read the whole value.
+Arrays are followed through lets, emitted fields, closures and loops, from the use of a value back to its columns. An
+unknown use reads the whole value.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from spark_jobs.nodes.terms.required_columns import RequiredColumns
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    #: The members of an array's elements, or of a map, that are read; None where all may be.
+    #: The members of an array's elements, or of a map, that are read; None if any may be read.
     Members = frozenset[str] | None
 
 _NONE: frozenset[str] = frozenset()
-#: Methods of an array that look at no element.
+#: Methods that read no element of their array.
 _LOOK_AT_NONE = frozenset({"Array.length", "Any.is_empty", "Any.is_null"})
-#: Methods that call a closure with each element; of some the value is an element, or has elements, of the array.
+#: Methods that call a closure with each element. The results of some are an element or elements of the array.
 _CALL_CLOSURES = frozenset({"Array.map", "Array.any", "Array.flat_map", "Array.filter", "Array.find"})
 _GIVE_ELEMENTS = frozenset({"Array.filter", "Array.find"})
 
@@ -31,7 +31,7 @@ def read(program: typed.Program, downstream: RequiredColumns | None = None) -> R
 
     Args:
         program: the program.
-        downstream: what is read of the fields that it emits; None where all of them are read whole.
+        downstream: the members read of the fields that it emits; None if they are read whole.
     """
     found = _Reading(
         RequiredColumns(frozenset(name for name, _ in program.emits)) if downstream is None else downstream
@@ -50,7 +50,7 @@ class _Reading:
         self._downstream = downstream
 
     def take(self, statements: Sequence[typed.Statement]) -> None:
-        """Go through statements, the last one first."""
+        """Analyze statements, the last one first."""
         for statement in reversed(statements):
             match statement:
                 case typed.Let(slot=slot, value=value):
@@ -68,15 +68,15 @@ class _Reading:
         return self._slots.get(slot, _NONE)
 
     def _follow(self, node: object, members: Members) -> None:
-        """Note what an expression reads, of whose value some members are read."""
+        """Record the reads of an expression, given the members that are read of its value."""
         waiting: list[tuple[object, Callable[[], Members]]] = [(node, lambda: members)]
         while waiting:
-            # Trees may be too deep to go down by calls. What is on top is done before what lies below is asked for.
+            # Trees may be too deep for recursion. The expression on top is finished before the next one is looked at.
             part, asked = waiting.pop()
             waiting += reversed(self._inside(part, asked()))
 
     def _inside(self, node: object, members: Members) -> list[tuple[object, Callable[[], Members]]]:
-        """The expressions in one, with what is read of them, in the order in which that is known."""
+        """The parts of an expression with the members that are read of each, in the order in which these are known."""
 
         def known() -> Members:
             return members
@@ -103,7 +103,7 @@ class _Reading:
                 return [(part, _whole) for part in tree_walk.parts(node)]
 
     def _called(self, node: typed.Call, members: Members) -> list[tuple[object, Callable[[], Members]]] | None:
-        """The reads of an array method that does not need all of its array; None for others."""
+        """The reads of an array method that does not need its whole array; None for other calls."""
         receiver, *others = node.arguments
         if not isinstance(receiver, typed.Expression) or receiver.type.kind is not Kind.ARRAY:
             return None

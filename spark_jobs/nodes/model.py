@@ -1,8 +1,8 @@
-"""The vocabulary of configuration models: strict values, with all spellings that are accepted.
+"""Types for configuration models: strict values, with all accepted spellings.
 
 YAML's own types count: a quoted `"5"` is no number, but a plain `5` is accepted where a text is expected. Messages are
-complete sentences; `plan/reading/reader.py` turns each into a diagnostic at the value's place. A custom error
-whose type is a diagnostic's id becomes that diagnostic.
+complete sentences. `plan/reading/reader.py` turns each into a diagnostic at the value's place. A custom error whose
+type is a diagnostic's code becomes that diagnostic.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ E = TypeVar("E", bound=StrEnum)
 class Config(BaseModel):
     """A mapping of the pipeline file: frozen, and unknown keys are errors."""
 
-    # Most models of a command are never used; a validator is built when it first is.
+    # A command uses few of the models, so a validator is built when it is first used.
     model_config = ConfigDict(
         extra="forbid", frozen=True, populate_by_name=True, arbitrary_types_allowed=True, defer_build=True
     )
@@ -46,7 +46,7 @@ class NodeConfig(Config):
 
     @property
     def is_init(self) -> bool:
-        """Whether the node runs before everything else."""
+        """True if the node runs before everything else."""
         return False
 
     @property
@@ -56,17 +56,17 @@ class NodeConfig(Config):
 
     @property
     def collects(self) -> bool:
-        """Whether the node gathers whole records in arrays."""
+        """True if the node collects whole records in arrays."""
         return False
 
     @property
     def looked_up(self) -> tuple[str, ...]:
-        """The sources that the node reads beside its inputs."""
+        """The sources that the node reads besides its inputs."""
         return ()
 
 
 def unfit(message: str, code: str = "E007") -> PydanticCustomError:
-    """The error for a value that does not fit; `code` is the diagnostic's id."""
+    """The error for a value that does not fit. `code` is the diagnostic's code."""
     return PydanticCustomError(code, "{message}", {"message": message})
 
 
@@ -127,7 +127,7 @@ def _number(value: Any) -> float:
 
 
 def _constant(value: Any) -> bool | int | float | str:
-    """A single value as CXL has it."""
+    """A scalar as a CXL constant."""
     if isinstance(value, bool | str):
         return value
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
@@ -176,7 +176,7 @@ Seed = Annotated[int, *bounds(0, 2**64 - 1)]
 
 
 def choice(options: type[E], among: tuple[str, ...] | None = None, /, **aliases: str) -> Any:
-    """A word of an enumeration, or of some of its words; `aliases` are further spellings: `datetime="date_time"`."""
+    """A word of an enumeration, or of some of its words. `aliases` are other spellings: `datetime="date_time"`."""
     words = [str(option) for option in options if among is None or option in among]
 
     def check(value: Any) -> E:
@@ -192,7 +192,7 @@ def choice(options: type[E], among: tuple[str, ...] | None = None, /, **aliases:
     return Annotated[options, BeforeValidator(check), WithJsonSchema(schema)]
 
 
-#: Words that other tools use for column types and strategies.
+#: The words that other tools use for column types and strategies.
 _WORDS_ELSEWHERE = {
     **dict.fromkeys(("integr", "whole", "bigint", "smallint", "tinyint", "long", "int32", "int64", "serial"), "int"),
     **dict.fromkeys(("number", "money", "currency", "double", "real", "float32", "float64"), "float"),
@@ -305,7 +305,7 @@ def _timezone(value: Any) -> str:
         raise unfit(str(problem)) from None
 
 
-#: A time zone with its data (`cxl/dates/zones.py`); written is its name.
+#: The name of a time zone whose data exists (`cxl/dates/zones.py`).
 Timezone = Annotated[str, BeforeValidator(_timezone), WithJsonSchema({"type": "string"})]
 
 
@@ -337,7 +337,7 @@ class Order(StrEnum):
 
 
 class SortFieldConfig(Config):
-    """A field of `sort_order` or `sort_by`, as it is written."""
+    """A field of `sort_order` or `sort_by`, as users write it."""
 
     field: Name
     order: choice(Order) = Order.ASC  # type: ignore[valid-type]
@@ -365,7 +365,7 @@ SortFields = Annotated[
     list[SortFieldConfig], BeforeValidator(_sort_fields, json_schema_input_type=_SortField | list[_SortField])
 ]
 
-#: The words for types, in schemas and variables alike; the second half are further spellings.
+#: The words for types, in schemas and variables alike. The second half are other spellings.
 TYPE_WORDS: dict[str, types.Type] = {
     "string": types.STRING,
     "int": types.INT,
@@ -388,9 +388,9 @@ TYPE_SPELLINGS: dict[str, str] = {
     "object": "map",
     "decimal": "float",
 }
-#: A Decimal with its digits: all of them, and those after the point.
+#: A Decimal with its precision and scale.
 _DECIMAL = re.compile(r"(?:decimal|numeric)\(\s*([0-9]{1,3})\s*(?:,\s*([0-9]{1,3})\s*)?\)", re.IGNORECASE)
-#: The rest of a Decimal type that was cut at its comma, for lack of quotes in a flow mapping.
+#: The beginning of a Decimal type that a flow mapping without quotes cut at its comma.
 _CUT_DECIMAL = re.compile(r"(?:decimal|numeric)\(\s*[0-9]+", re.IGNORECASE)
 #: A type of SQL with its size: `decimal(10,2)`.
 _SIZED = re.compile(r"(?:decimal|numeric|number|float|varchar|char|int)\s*\([\s0-9,]*\)", re.IGNORECASE)

@@ -1,8 +1,8 @@
 """The base class of steps. Binding a node makes a step.
 
-A node type is a package. `config.py` is what users write (a pydantic model) and how schemas flow through it (`bind`);
-`step.py` is the frozen result of binding, the only thing that travels to executors; `run.py` is how a step treats
-Arrow batches. `config.py` is never imported on executors, `run.py` never by the planner.
+A node type is a package. `config.py` has the model of its configuration (pydantic) and the flow of schemas through it
+(`bind`). `step.py` has the frozen result of binding, the only part that is sent to executors. `run.py` has the
+operators that process Arrow batches. Executors never import `config.py`, and the planner never imports `run.py`.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class Step:
     kind: ClassVar[str]
 
     name: str
-    #: The variables that programs of the step read, of those that state nodes set.
+    #: The variables that the step's programs read and that state nodes set.
     reads_variables: tuple[VariableRead, ...] = field(default=(), kw_only=True)
 
     @property
     def stage(self) -> str:
-        """The stage as dead letters name it."""
+        """The stage that dead letters name."""
         return f"{self.kind}:{self.name}"
 
     @property
     def module(self) -> str:
-        """The module of the package that has the `OPERATORS`: an operator for each role that the step has."""
+        """The module of the package whose `OPERATORS` has an operator for each role of the step."""
         return "run"
 
     def partitions(self, sizes: shape.Sizes) -> int:
@@ -61,10 +61,10 @@ class Step:
         return tuple(dict.fromkeys(Values(setter) for each in self.reads_variables for setter in each.setters))
 
     def schedule(self, counts: Sequence[int], create: Callable[[], IO[bytes]]) -> bool:
-        """Write down in which order the records of inputs go on, where tasks cannot tell from the counts alone.
+        """Write the order in which records of the inputs are read, if tasks cannot compute it from the counts.
 
-        The driver asks, where the step has inputs that earlier jobs materialized and that go on. Gives whether there is
-        such a file now, which `create` begins.
+        The driver calls this for steps that continue with inputs materialized by earlier jobs. Returns True if `create`
+        was called to write such a file.
         """
         return False
 
@@ -73,7 +73,7 @@ class Step:
         return self
 
     def unfolded(self) -> Step:
-        """The step as it runs where a pass has shown that its short way does not hold (see `Context.unfold`)."""
+        """The step without its shortcut, once a pass has shown that it does not apply (see `Context.unfold`)."""
         return self
 
     @property
@@ -93,7 +93,7 @@ class Step:
 
     @property
     def member_properties(self) -> MemberProperties:
-        """The `$` members that the step sets, and those that it reads outside its programs."""
+        """The `$` members that the step sets, and the `$` members that it reads outside its programs."""
         return MemberProperties()
 
 
@@ -103,7 +103,7 @@ def runner(step: Step) -> ModuleType:
 
 
 def open_step(step: Step, role: shape.Role, wiring: Any) -> Any:
-    """The operator that does one thing for a step; it is given as much of the wiring as it has fields for."""
+    """The operator for one role of a step. It gets the values of the wiring that it has fields for."""
     known = runner(step).OPERATORS
     if role not in known:
         from spark_jobs.nodes import materialize

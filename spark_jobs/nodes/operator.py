@@ -1,9 +1,9 @@
 """Operators: they push batches of records to one another inside a task.
 
 A fragment is a tree of operators. The task pushes batches into the roots; each operator works on a batch and pushes the
-result to its targets. Nothing can make a record disappear unseen: records come in through `take` and leave
-through `push`, `drop` and `fail`, which count them, `become` says how many others are made of them, and the run checks
-that these add up (`ledger.py`).
+result to its targets. No record can disappear unnoticed: `take` counts the records that come in, `push`, `drop` and
+`fail` count the records that leave, and `become` counts a change of their number. The run checks that these add up
+(`ledger.py`).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.terms.needs import Need, Rows
     from spark_jobs.tuning import Tuning
 
-#: The text of a log line, or the pieces of one between which the row of its record is to stand.
+#: The text of a log line, or the two pieces between which the row of its record is inserted.
 Text: TypeAlias = "str | tuple[str, ...]"
-#: Begins a file under a path.
+#: Creates a file at a path.
 Create: TypeAlias = "Callable[[str], IO[bytes]]"
 
 
@@ -43,20 +43,20 @@ class Exchanges(Protocol):
     """Sends rows and messages from task to task."""
 
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
-        """Give rows to an exchange."""
+        """Send rows to a partition of an exchange."""
 
     def broadcast(self, exchange: int, message: bytes) -> None:
         """Send a message to all partitions of an exchange. They receive the messages of all tasks before any rows."""
 
     def record_origin(self, number: int) -> batches.Origin:
-        """The origin of records that an exchange brought to a partition, which still have their file and row."""
+        """The origin of records that an exchange brought to a partition; they still know their file and row."""
 
     def counted(self) -> Mapping[str, Counters]:
         """The counts of all tasks of earlier stages, by node (see `aggregate/totals.py`)."""
 
 
 class Files(Protocol):
-    """Part files of outputs and records for later jobs, written by the task, and records from earlier jobs."""
+    """The files of a task: part files of outputs, records for later jobs, and records from earlier jobs."""
 
     def part(
         self,
@@ -65,13 +65,13 @@ class Files(Protocol):
         opener: Callable[[Create, str], Any],
         source_file: str | None = None,
     ) -> Any:
-        """A new part of an output. The task closes it and reports it.
+        """Open a new part of an output. The task closes it and reports it.
 
         Args:
-            output: whose part it is.
-            merge_path: where its records come.
-            opener: makes a file by what begins files at the output's destination, and the part's path there.
-            source_file: the input file that the part is about, where each has an output of its own.
+            output: the output.
+            merge_path: the merge path of its records.
+            opener: makes the file from a `Create` of the output's destination and the part's path there.
+            source_file: the input file of its records, if each input file has an output of its own.
         """
 
     def materialize(self, need: Need, merge_path: order.MergePath, schema: pa.Schema) -> Any:
@@ -84,7 +84,7 @@ class Files(Protocol):
         """The number of records that an earlier job materialized."""
 
     def materialized_range(self, rows: Rows, start: int, end: int) -> Iterable[pa.Table]:
-        """Some of them by their numbers, in order, in tables one after another."""
+        """The materialized records `start` to `end`, in order, as consecutive tables."""
 
 
 class Context(Protocol):
@@ -94,13 +94,13 @@ class Context(Protocol):
     values: dict[str, Any]
     #: The memory pool of the task.
     memory_pool: memory.MemoryPool
-    #: The batch that a program runs on, for its log lines; None in replays, which log nothing.
+    #: The batch that a program currently runs on, for its log lines; None in replays, which write no log.
     running: Batch | None
-    #: The values that must not be shown, by the name of each node that credentials have gone into.
+    #: The values that must not be shown, by the name of each node that uses credentials.
     guards: Mapping[str, guarded.Guard]
-    #: The branches of all routes of the plan; the first is none.
+    #: The branches of all routes of the plan. The first stands for no branch.
     branches: Sequence[str]
-    #: The sizes that work is cut into.
+    #: The tuning constants, such as batch sizes.
     tuning: Tuning
 
     @property
@@ -116,10 +116,10 @@ class Context(Protocol):
         """The correlation hook; it does nothing in pipelines without keys."""
 
     def spill(self, node: str, table: pa.Table) -> spill.Spilled:
-        """Write rows down for this task (see `spill.py`)."""
+        """Spill rows to a file of this task (see `spill.py`)."""
 
     def counters(self, name: str, *, silent: bool = False) -> Counters:
-        """The counters of a node in this task; `silent` ones are not reported, for an earlier job did."""
+        """The counters of a node in this task. `silent` counters are not reported: an earlier job reported them."""
 
     def unfold(self, node: str) -> None:
         """Ask for the pass to be repeated with a node evaluated in order: a fold cannot give its values."""
@@ -148,9 +148,9 @@ class Context(Protocol):
         stages: Sequence[str],
         keys: Mapping[str, pa.Array] | None = None,
     ) -> None:
-        """Note dead letters by the places of their records; each reason has its stage.
+        """Write dead letters by the places of their records. Each reason has its stage.
 
-        `keys` is their correlation key, field by field, as texts; empty where it is not known.
+        `keys` is their correlation key, field by field, as texts; empty if it is unknown.
         """
 
     def note_written(self, batch: Batch) -> None:
@@ -164,18 +164,18 @@ class Context(Protocol):
         *,
         shows_place: bool = False,
     ) -> None:
-        """Give a line, or what writes it, to the run's log; the driver writes lines in the order of the records.
+        """Add a line, or a function that makes it, to the run's log. The driver writes lines in the order of records.
 
-        `about` is the row of a batch that the line is about, where that one fails, or is to be named by its place. A
-        line that shows its row in its midst comes in the pieces between which `row N:` is to stand.
+        `about` is the row of a batch that the line is about, if that row fails or the line names its position. A line
+        that shows its row consists of the two pieces between which `row N:` is inserted.
         """
 
     def notice(self, operator: Operator, text: str, batch: Batch, values: Mapping[int, str]) -> None:
-        """Have the run warn of values of some rows, as one with all others of the same text; replays warn of nothing.
+        """Warn of values of some rows. The run writes one warning for each text; replays write none.
 
         Args:
             operator: the operator that warns.
-            text: what is to be said, to stand before the number of all tasks' values.
+            text: the beginning of the warning; the number of values follows it.
             batch: the records.
             values: the values, by their rows.
         """
@@ -188,27 +188,27 @@ class Context(Protocol):
         values: pa.StringArray | None = None,
         equal_to: np.ndarray | None = None,
     ) -> None:
-        """Count records that break a rule and go on; the run tells the first of all, replays tell of none.
+        """Count records that break a rule but continue. The run reports the earliest one; replays report none.
 
         Args:
-            operator: where they do.
+            operator: the operator that checks the rule.
             rule: the rule's name.
             batch: the records.
-            values: what is wrong with each, where the rule says that of values.
+            values: the offending value of each row, if the rule reports values.
             equal_to: see `Operator.fail`.
         """
 
     def observe(self, operator: Operator, rule: str, found: Measurement) -> None:
-        """Report what records of this task amount to for a rule about values; repeated work reports nothing.
+        """Report a measurement of this task's records for a rule about values. Replays report nothing.
 
         Args:
-            operator: where they pass.
+            operator: the operator that the records pass.
             rule: the rule's name.
             found: the measurement.
         """
 
     def abort(self, operator: Operator, code: str, message: str, batch: Batch, rows: np.ndarray) -> None:
-        """Have the run end because of the earliest of some records, whatever the strategy; `pause` ends the task."""
+        """End the run because of the earliest of some records, whatever the strategy. `pause` then ends the task."""
 
 
 @dataclass(frozen=True)
@@ -217,20 +217,20 @@ class Wiring:
 
     Args:
         context: the task.
-        silent: whether this is repeated work of an earlier job.
+        silent: this repeats work of an earlier job.
         number: the node's position in the plan.
-        first: whether records enter the node here.
-        last: whether they leave it here.
-        exchange: where the operator sends records; None when it pushes them on.
-        partitions: in how many partitions it sends them, or writes them down.
+        first: records enter the node here.
+        last: records leave the node here.
+        exchange: the exchange to which the operator sends records; None if it pushes them to other operators.
+        partitions: the number of partitions that it sends or materializes.
         provides: the records that it materializes for a later job.
         reads: the materialized records that it reads as a root.
-        arrivals: where the records come from that are pushed to it.
-        before: where the records downstream of an exchange came from, before it joined their merge paths into one.
-        number_of_partition: which partition of an exchange this is.
+        arrivals: the inputs of the records that are pushed to it.
+        before: the inputs of the records before an exchange joined their merge paths into one.
+        number_of_partition: the number of this partition of an exchange.
         undeclared: the undeclared columns that reach the node, in first-seen order.
-        undeclared_type: their type.
-        shows_later: whether records are only materialized here, for tasks that may have to show them as dead letters.
+        undeclared_type: the type of the undeclared columns.
+        shows_later: records are materialized here only for tasks that may have to write them as dead letters.
     """
 
     context: Context
@@ -250,27 +250,27 @@ class Wiring:
     shows_later: bool = False
 
     def for_fields(self, opened: type[Operator]) -> dict[str, Any]:
-        """The values of those fields that the operator class has."""
+        """The values for the fields of the operator class."""
         wanted = {each.name for each in fields(opened)}
         return {each.name: getattr(self, each.name) for each in fields(self) if each.name in wanted}
 
 
 class StopTask(Exception):
-    """Under fail_fast the first failure ends the task; the failure itself is already noted."""
+    """Ends the task at the first failure under fail_fast. The failure itself has already been recorded."""
 
 
 @dataclass
 class Operator:
-    """A step at work. Subclasses implement `process`, and `finish` when they hold something back."""
+    """A step in operation. Subclasses implement `process`, and `finish` if they buffer records."""
 
     step: node.Step
     context: Context
-    #: Replays are repeated work of an earlier job: they count and report nothing again.
+    #: Replays repeat work of an earlier job: they count and report nothing again.
     silent: bool = False
     targets: dict[str, list[tuple[Operator, int]]] = field(default_factory=dict)
-    #: Position in the plan, the order of dead letters of one record.
+    #: The position in the plan, which orders the dead letters of one record.
     number: int = 0
-    #: Whether records enter and leave the node here: a node may be several operators.
+    #: Records enter and leave the node here. A node may consist of several operators.
     first: bool = True
     last: bool = True
     #: The inputs of the records that are pushed here.
@@ -283,21 +283,21 @@ class Operator:
 
     @property
     def guard(self) -> guarded.Guard:
-        """The values of the operator that must not be shown."""
+        """The values that the operator must not show."""
         return self.context.guards.get(self.step.name, guarded.OPEN)
 
     def open(self) -> None:
-        """Compile programs and the like, once per task."""
+        """Compile programs and prepare other state, once per task."""
 
     def process(self, batch: Batch, port: int) -> None:
-        """Take a batch from the input number `port`."""
+        """Process a batch from the input number `port`."""
         raise NotImplementedError
 
     def finish(self) -> None:
-        """All batches of this task have been processed."""
+        """Flush buffers, after all batches of this task have been processed."""
 
     def take(self, batch: Batch) -> Batch:
-        """Records come in; they get their places in the operator's stream."""
+        """Accept records: count them, and give them places in the operator's stream."""
         self.enter(batch.count)
         return self.placed(batch)
 
@@ -306,33 +306,33 @@ class Operator:
         return replace(batch, at=self.stream.places(batch))
 
     def enter(self, count: int) -> None:
-        """Count records that come in: from another node, or from an operator of the same."""
+        """Count records that come in, from another node or from an operator of the same node."""
         if self.first:
             self.counters.records_in += count
         else:
             self.counters.received += count
 
     def leave(self, count: int) -> None:
-        """Count records that go on: to other nodes, or to an operator of the same."""
+        """Count records that are pushed, to other nodes or to an operator of the same node."""
         if self.last:
             self.counters.records_out += count
         else:
             self.counters.sent += count
 
     def become(self, count: int, others: int) -> None:
-        """Records are others from here on, or one and the same in some number: children, copies, matches, groups."""
+        """Count records that become `others`, or a different number of records: children, copies, matches, groups."""
         if others > count:
             self.counters.made += others - count
         else:
             self.counters.absorbed += count - others
 
     def drop(self, *, filtered: int = 0, duplicates: int = 0) -> None:
-        """Records end here, as they should."""
+        """Count records that end here without failing."""
         self.counters.filtered += filtered
         self.counters.duplicates += duplicates
 
     def push(self, batch: Batch, port: str = "") -> None:
-        """Give records to the consumers of a port."""
+        """Push records to the consumers of a port."""
         self.leave(batch.count)
         if batch.count:
             for target, target_port in self.targets.get(port, ()):
@@ -340,11 +340,11 @@ class Operator:
 
     @property
     def can_pass_over(self) -> bool:
-        """Whether records that do not pass the step's `pushed_predicates` need not come, but be counted alone."""
+        """True if records that fail the step's `pushed_predicates` need not be read, only counted."""
         return False
 
     def pass_over(self, count: int) -> None:
-        """Count records that do not come, because they would not pass the step's `pushed_predicates`."""
+        """Count records that were not read because they fail the step's `pushed_predicates`."""
         self.enter(count)
         self.drop(filtered=count)
 
@@ -366,11 +366,11 @@ class Operator:
 
         Args:
             batch: the records.
-            failing: those that fail, and why.
+            failing: the failing rows, with their failures.
             trigger: the rule that they break.
-            cause: the driver of each build record of a combine.
-            stage: where they fail, unless it is the step's stage.
-            equal_to: the numbers of the records that they equal and should not (see `records/identity.py`).
+            cause: the driver record of each build record of a combine.
+            stage: the stage of the failure, if it is not the step's stage.
+            equal_to: the numbers of the records that they duplicate (see `records/identity.py`).
         """
         if len(failing):
             self.counters.dead += len(failing)
@@ -379,7 +379,7 @@ class Operator:
     def log(
         self, level: str, line: Text | Callable[[], Text], about: tuple[Batch, int] | None = None, **how: bool
     ) -> None:
-        """Give a line to the run's log as `Context.log` does; repeated work gives none, for an earlier job did."""
+        """Add a line to the run's log, like `Context.log`. Replays add none, because an earlier job did."""
         if not self.silent:
             self.context.log(level, line, about, **how)
 
@@ -400,12 +400,12 @@ class Operator:
 
     @cached_property
     def final_values(self) -> FinalValues:
-        """The variables that the step reads, of those that state nodes set."""
+        """The variables that the step reads and that state nodes set."""
         return FinalValues(self.step.reads_variables, self.context)
 
 
 def compiled(program: typed.Program) -> engine.BatchProgram:
-    """The program as kernels; once per worker process, however many tasks run it."""
+    """The program as kernels, compiled once per worker process, however many tasks run it."""
     found = _COMPILED.pop(id(program), None)
     if found is None or found[0] is not program:
         from spark_jobs.cxl.kernels import kernels
@@ -417,6 +417,6 @@ def compiled(program: typed.Program) -> engine.BatchProgram:
     return found[1]
 
 
-#: Programs by their identity, the one used last at the end: each job unpickles its own, and workers outlive jobs.
+#: Programs by their identity, in the order of last use: each job unpickles its own, and workers outlive jobs.
 _COMPILED: dict[int, tuple[typed.Program, engine.BatchProgram]] = {}
 MOST_COMPILED = 256

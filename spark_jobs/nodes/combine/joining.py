@@ -382,7 +382,7 @@ class Joining(operator.Operator):
     def _of_drivers(
         self, batch: batches.Batch, pairs: Pairs, failures: Iterable[engine.RowFailure]
     ) -> list[engine.RowFailure]:
-        """Failures of pairs as failures of their drivers, the first of each, with the build rows that took part."""
+        """Failures of pairs as failures of their driver records, the first of each, with the build rows of its pair."""
         found: dict[int, engine.RowFailure] = {}
         for item in failures:
             driver = int(pairs.driver[item.row])
@@ -392,7 +392,7 @@ class Joining(operator.Operator):
         return [found[driver] for driver in sorted(found)]
 
     def _companions(self, driver: batches.Batch, pairs: Pairs, item: engine.RowFailure) -> None:
-        """A companion entry for each build record in a driver's failing pair."""
+        """Write a companion entry for each build record in a driver record's failing chain."""
         for qualifier, rows in pairs.builds.items():
             row = int(rows[item.row])
             if row >= 0:
@@ -403,9 +403,10 @@ class Joining(operator.Operator):
                 self.fail(companion, [error], cause=driver)
 
     def _emit(self, batch: batches.Batch, pairs: Pairs, already_failed: int, drivers: int | None = None) -> None:
-        """Evaluate the body on the matches; a driver whose body fails gives nothing.
+        """Evaluate the body on the matches. A driver record whose body fails emits nothing.
 
-        `drivers` are those that become others here: all, unless some of their matches are given on elsewhere.
+        `drivers` is the number of driver records that the ledger counts as replaced here: all, unless another call
+        emits the rest of their matches.
         """
         assert self.body is not None
         assert self.step.body is not None
@@ -424,24 +425,24 @@ class Joining(operator.Operator):
         self._push(batch, pairs.take(rows), emits)
 
     def _push(self, batch: batches.Batch, pairs: Pairs, columns: dict[str, pa.Array]) -> None:
-        """Emit the output records, with the columns that only pass through."""
+        """Push the output records, with the pass-through columns."""
         out = {column.name: columns[column.name] for column in self.step.output if column.name in columns}
         data = pa.RecordBatch.from_pydict(out | self._passed_through(batch, pairs))
         self.give(replace(batch, data=data, rows=pairs.of_drivers(batch.rows)))
 
     def _passed_through(self, batch: batches.Batch, pairs: Pairs) -> dict[str, pa.Array]:
-        """The columns that pass through beside the results: undeclared ones of the driver, inherited keys."""
+        """Columns that pass through beside the results: undeclared columns of the driver and inherited keys."""
         builds = {qualifier: table.records for qualifier, table in self.tables.items()}
         found = columns(self.step, batch.data, builds, pairs)
         return found | self.context.correlation.joined_columns(len(pairs.driver))
 
     def give(self, batch: batches.Batch) -> None:
-        """Results leave the node."""
+        """Push the results downstream."""
         for piece in self.slices(batch):
             self.push(piece)
 
     def _collect(self, batch: batches.Batch, pairs: Pairs, broken: set[int]) -> None:
-        """One record per driver, with the matches of each build side as an array of maps."""
+        """One record per driver record, with the matches of each build side as an array of maps."""
         added = self._passed_through(batch, firsts(pairs, batch.count))
         for qualifier in self.step.builds:
             found = pairs if len(self.step.builds) == 1 else pairs.of(qualifier)

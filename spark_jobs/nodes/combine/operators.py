@@ -1,4 +1,4 @@
-"""The operators of a combine: whole beside small build sides, in parts beside a large one, and the writing of both."""
+"""The operators of a combine: for broadcast build sides, for a shuffled one, and for materializing build sides."""
 
 from __future__ import annotations
 

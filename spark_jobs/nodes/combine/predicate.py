@@ -1,4 +1,4 @@
-"""Taking a combine's `where` apart: equalities between two inputs find candidates, the rest is tested on them."""
+"""Decomposes a combine's `where`: equalities between two inputs find candidates, and the rest is tested on them."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _ORDERED = {types.Kind.INT, types.Kind.FLOAT, types.Kind.STRING, types.Kind.DATE
 
 @dataclass(frozen=True)
 class Predicate:
-    """A `where`, taken apart.
+    """A decomposed `where`.
 
     Args:
-        order: the inputs, driver first, each after one that it is compared with.
+        order: the inputs, driver first. Each other input follows one that it is compared with.
         equalities: the equalities between two inputs.
-        compared: how many ranges there are between two inputs.
+        compared: the number of range comparisons between two inputs.
         ranges: the ranges that find candidates.
-        residual: all but the equalities.
-        rest: all but the equalities and those ranges; where one of these may fail, all but the equalities.
+        residual: all conjuncts except the equalities.
+        rest: `residual` without `ranges`; all of `residual` if one of these may fail.
         links: the pairs of inputs that a comparison connects.
-        relates: whether anything at all depends on two inputs.
-        residuals: the parts of `rest` by the last input in the order that they read.
+        relates: at least one conjunct depends on two inputs.
+        residuals: the parts of `rest`, each under the last input in the order that it reads.
     """
 
     order: tuple[str, ...]
@@ -51,11 +51,11 @@ class Predicate:
 
 
 def decompose(where: typed.Program, order: tuple[str, ...]) -> Predicate:
-    """The parts of a predicate over the inputs named in `order` (driver first, builds in declaration order).
+    """Decompose a predicate over the inputs named in `order` (driver first, build sides in declaration order).
 
-    Inputs are ordered so that each is joined after one that it is compared with. An equality's build side is the later
-    input in that order, its driver side the earlier one. Ranges come before the rest: a pair that does not match by
-    them, null operands included, is no candidate.
+    Inputs are reordered so that each is joined after one that it is compared with. An equality's build side is the
+    later input in that order, its driver side the earlier one. Ranges come before the rest: a pair for which a range
+    does not hold, or has a null operand, is no candidate.
     """
     equalities: list[Equality] = []
     ranges: list[typed.Expression] = []
@@ -96,11 +96,11 @@ def decompose(where: typed.Program, order: tuple[str, ...]) -> Predicate:
 def _finding(
     where: typed.Program, ranges: list[typed.Expression], order: tuple[str, ...]
 ) -> tuple[tuple[Range, ...], list[typed.Expression]]:
-    """The ranges that find candidates, and those that are tested on candidates, in the order of their evaluation.
+    """The ranges that find candidates, and the ranges that are tested on candidates, in evaluation order.
 
-    Records for which a side fails are candidates of all others, to fail as they would in a loop over all pairs: so all
-    ranges are tested then, those that cannot fail first. Where a range that finds nothing may fail, only those that
-    cannot fail find something: what they leave out would not have come to it.
+    A record for which a side fails is a candidate of all others, so that it fails as in a nested loop. So if a finding
+    range may fail, all ranges are tested, those that cannot fail first. If a range that cannot find candidates may
+    fail, only ranges that cannot fail find candidates: the pairs that they exclude would not have reached it.
     """
     found = [(each, _range(where, each, order)) for each in ranges]
     if any(made is None and fallibility.may_fail(each) for each, made in found):
@@ -112,9 +112,9 @@ def _finding(
 
 
 def _range(where: typed.Program, conjunct: typed.Expression, order: tuple[str, ...]) -> Range | None:
-    """A range that finds candidates: of values that have one order, evaluated once for each record of either side.
+    """A range that finds candidates. Its values have an order, and are evaluated once for each record of either side.
 
-    So neither side may log, or read system values.
+    So neither side may write log lines, or read system values.
     """
     sides = _sides(conjunct)
     assert sides is not None
@@ -136,7 +136,7 @@ def _range(where: typed.Program, conjunct: typed.Expression, order: tuple[str, .
 
 
 def _connected(order: tuple[str, ...], links: frozenset[frozenset[str]]) -> tuple[str, ...]:
-    """The inputs in their order, but each after one that it is compared with, where there is one."""
+    """The inputs in order, but each after one that it is compared with, if there is one."""
     found, waiting = [order[0]], list(order[1:])
     while waiting:
         near = (name for name in waiting if any(frozenset((name, each)) in links for each in found))
@@ -152,7 +152,7 @@ def _certainly(comparison: typed.Expression) -> typed.Expression:
 
 
 def _last(conjunct: typed.Expression, order: tuple[str, ...]) -> str:
-    """The build side at which a chain of inputs has all that a part of the predicate reads."""
+    """The first build side at which a chain of inputs has all columns that a part of the predicate reads."""
     return order[max([1, *(order.index(name) for name in _inputs(conjunct))])]
 
 
@@ -165,7 +165,7 @@ def _expression(where: typed.Program) -> typed.Expression:
 
 
 def _sides(conjunct: typed.Expression) -> tuple[tuple[str, typed.Expression], tuple[str, typed.Expression]] | None:
-    """The two inputs that a comparison compares, None when it is no comparison of one input with another."""
+    """The two inputs of a comparison and its operands; None if it does not compare one input with another."""
     if not isinstance(conjunct, typed.Binary) or conjunct.operator not in (typed.Operator.EQUAL, *_RANGES):
         return None
     left, right = _inputs(conjunct.left), _inputs(conjunct.right)
@@ -207,10 +207,10 @@ def _residual(where: typed.Program, conjuncts: list[typed.Expression]) -> typed.
 
 
 def _in_order(conjuncts: list[typed.Expression]) -> typed.Expression:
-    """All conjuncts as one condition, in which nothing is evaluated where a range before it does not hold.
+    """All conjuncts as one condition that evaluates a conjunct only if the ranges before it hold.
 
-    A range with a null operand never matches, as an equality with a null key, so what stands beside it does not count
-    there. One that cannot fail goes first; the others stay after what may guard them.
+    A range with a null operand never matches, like an equality with a null key, and conjuncts after it are not
+    evaluated. Ranges that cannot fail come first. The others stay after conjuncts that may guard them.
     """
     first = [each for each in conjuncts if _is_range(each) and not fallibility.may_fail(each)]
     *before, last = [*first, *(each for each in conjuncts if not any(each is one for one in first))]
@@ -239,7 +239,7 @@ def _both(left: typed.Expression, right: typed.Expression) -> typed.Expression:
 
 
 def is_connected(names: Iterable[str], links: frozenset[frozenset[str]]) -> bool:
-    """Whether comparisons connect all inputs with each other."""
+    """True if comparisons connect all inputs with each other."""
     remaining = set(names)
     reached = {remaining.pop()}
     while reached:

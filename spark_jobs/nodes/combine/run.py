@@ -1,7 +1,7 @@
 """The operator of combines that look records up in whole build sides. Results are in build order.
 
-Driver records are collected until a lookup pays, and then looked up by key at once (`index.py`). `joining.py` turns the
-matches into results.
+Driver records are buffered until a lookup pays, and then looked up by key all at once (`index.py`). `joining.py` turns
+the matches into results.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from spark_jobs.nodes.records import batches
 
-#: A build side leaves this part of a task's share (one in so many) to probing records.
+#: A build side leaves at least this part of a task's share of memory (one in so many) to the probing records.
 _PROBED = 4
-#: Of a task's share, a chunk of a build side that does not fit.
+#: The part of a task's share (one in so many) for a chunk of a build side that does not fit.
 _CHUNK = 3
 
 
@@ -34,22 +34,22 @@ class Combine(Joining):
     """Probes the build sides with the driver's records."""
 
     def open(self) -> None:
-        """Compile; build sides are opened with the first record."""
+        """Compile the programs. Build sides are opened with the first record."""
         super().open()
         self.waiting: list[batches.Batch] = []
         self.waiting_rows = 0
         #: The number of this node's operators that buffer records in the task.
         self.sharing = 1
-        #: The bytes that build sides need which are indexed.
+        #: The bytes that each indexed build side needs.
         self.needed: dict[str, int] = {}
-        #: The build side, where it is alone and too large to be indexed at once.
+        #: The build side, if it is the only one and too large to be indexed at once.
         self.large: pa.Table | None = None
 
     def process(self, batch: batches.Batch, port: int) -> None:
         self.gather(self.take(batch))
 
     def gather(self, batch: batches.Batch) -> None:
-        """Hold driver records until a lookup pays."""
+        """Buffer driver records until a lookup pays."""
         self.waiting.append(batch)
         self.waiting_rows += batch.count
         self.reservation.add(batch.data.nbytes)
@@ -78,7 +78,7 @@ class Combine(Joining):
         self.reservation.set(0)
 
     def _look_up(self, prepared: Sequence[tuple[batches.Batch, list[pa.Array]]], values: Sequence[Compared]) -> None:
-        """Find the candidates of driver records, given with their side of the keys and of the ranges, and go on."""
+        """Find the candidates of driver records, given with their side of keys and ranges, and join them."""
         first = self.step.builds[0]
         columns = _together([keys for _, keys in prepared])
         compared = Compared.together(values)
@@ -111,7 +111,7 @@ class Combine(Joining):
             self.tables[qualifier] = self.indexed(qualifier, table)
 
     def is_large(self, qualifier: str, table: pa.Table) -> bool:
-        """Whether driver records meet a build side in chunks: it is too large for a lookup, and the only one."""
+        """True if the build side is probed in chunks: it is too large for one index, and the only build side."""
         return len(self.step.builds) == 1 and self.needed_by(qualifier, table) > self.most_needed
 
     def needed_by(self, qualifier: str, table: pa.Table) -> int:
@@ -121,12 +121,12 @@ class Combine(Joining):
 
     @property
     def most_needed(self) -> int:
-        """The bytes that build sides may need while they are looked up."""
+        """The largest size in bytes that build sides may have while they are looked up."""
         share = self.context.memory_pool.share
         return share - share // _PROBED
 
     def cut(self, qualifier: str, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-        """A build side in chunks that leave room for their matches; each with the number of its first record."""
+        """A build side in chunks that leave memory for their matches, each with the number of its first record."""
         room = self.context.memory_pool.share // _CHUNK
         start, size = 0, table.num_rows
         while start < table.num_rows:
@@ -136,7 +136,7 @@ class Combine(Joining):
             start += size
 
     def indexed(self, qualifier: str, table: pa.Table) -> BuildTable:
-        """Records of a build side that can be looked up; they have to fit into the task's memory."""
+        """Index records of a build side. They have to fit into the task's memory."""
         needed = self.needed_by(qualifier, table)
         if needed > self.most_needed:
             raise spill.ResourcesExhausted(
@@ -159,11 +159,11 @@ class Combine(Joining):
         )
 
     def forget(self, qualifier: str) -> None:
-        """A build side is not looked at any more."""
+        """Drop the index of a build side."""
         self.tables.pop(qualifier, None)
         self.context.memory_pool.hold(-self.needed.pop(qualifier, 0))
 
 
 def _together(rows: Sequence[Sequence[pa.Array]]) -> list[pa.Array]:
-    """Columns of several batches, each as one."""
+    """Concatenate the columns of several batches."""
     return [pa.chunked_array(column).combine_chunks() for column in zip(*rows, strict=True)]

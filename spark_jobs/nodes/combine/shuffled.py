@@ -1,15 +1,15 @@
 """A combine whose first build side is too large for every task: both sides are partitioned by key.
 
-`Spread` is the end of the driver's fragment: it computes keys and sends the records to the partition of their key.
-`Probe` has one partition of the build side, which an earlier job has partitioned, and sends the results on.
-With several build sides the others are read whole by each task.
+`Spread` is the end of the driver's fragment: it computes keys and sends each record to the partition of its key.
+`Probe` has one partition of the build side, which an earlier job has partitioned, and emits the results. With several
+build sides each task reads the others whole.
 
-A key that very many driver records have would keep one task at work when all others are done. So a task that sends much
-more to one partition than to others sends these records to all of them, by their position: as *skewed* records, with
-the number of the partition that they belong to. The task that gets them looks them up in the build records of that
-partition, which several tasks read then; the range exchange puts all results into order, wherever they were made. If
-there is room for the build records of both partitions, skewed records are looked up as they come. Otherwise they wait
-until the task is done with its own partition.
+A key that very many driver records share would keep one task busy after all others are done. So a task that sends far
+more records to one partition than to others spreads these over all partitions as *skewed* records, each with the number
+of its own partition. The task that receives a skewed record looks it up in the build records of the partition with that
+number, which several tasks then read. The range exchange restores the order of all results. If the build records of
+both partitions fit in memory, skewed records are looked up as they come. Otherwise they are buffered until the task is
+done with its own partition.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.combine.step import CombineStep
 
 
-#: Skew: records of a partition are spread over tasks if it gets so many times its share of the records sent at once.
+#: A partition is skewed if it gets this many times its share of the records that are sent at once.
 _CROWDED = 1.5
 #: The number of the partition that a skewed record belongs to.
 _PARTITION = columns.MATCHED.of("partition")
@@ -49,17 +49,17 @@ class Spread(shuffle.ShuffleWriter, Combine):
         return build.key_names(self.step, self.step.builds[0])
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Compute the keys; records without a usable key become dead letters."""
+        """Compute the keys. Records without a usable key become dead letters."""
         kept, columns = self.keyed(self.step.builds[0], self.take(batch))
         self.depart(kept, dict(zip(self.key_columns, columns, strict=True)))
 
     def finish(self) -> None:
-        """Send the rest, and broadcast where records come from: there may be more partitions than driver records."""
+        """Send the remaining records, and broadcast the origins: partitions may outnumber driver records."""
         super().finish()
         self.broadcast_counts()
 
     def split(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-        """The records of each partition, and skewed records where one would get too many."""
+        """The records of each partition, and skewed records if a partition would get too many."""
         for number, part in super().split(table):
             is_crowded = part.num_rows * self.partitions > _CROWDED * table.num_rows
             if not is_crowded or part.num_rows < self.context.tuning.crowded_rows:
@@ -75,7 +75,7 @@ class Spread(shuffle.ShuffleWriter, Combine):
 
 @dataclass
 class Probe(shuffle.ShuffleReader, Combine):
-    """Looks the driver records of a partition up in the build records of the same."""
+    """Looks the driver records of a partition up in the build records of the same partition."""
 
     step: CombineStep
 
@@ -88,7 +88,7 @@ class Probe(shuffle.ShuffleReader, Combine):
         self.arrived = self.joined = 0
         #: The partition whose build records are looked up.
         self.partition = self.number_of_partition
-        #: Probes for skewed records of other partitions, and records that wait for one, by their partition.
+        #: By partition: the probes for its skewed records, and the skewed records that are buffered.
         self.other_probes: dict[int, Probe] = {}
         self.skewed: dict[int, spill.ExternalSorter] = {}
 
@@ -106,7 +106,7 @@ class Probe(shuffle.ShuffleReader, Combine):
         self._take_in(table)
 
     def _has_room_for(self, number: int) -> bool:
-        """Whether records of another partition are looked up as they come."""
+        """True if skewed records of another partition are looked up as they come."""
         if number not in self.other_probes and number not in self.skewed:
             together = [self._side_bytes(each) for each in (self.number_of_partition, *self.other_probes, number)]
             if sum(together) <= self.context.memory_pool.share // self.context.tuning.skewed_share:
@@ -130,7 +130,7 @@ class Probe(shuffle.ShuffleReader, Combine):
             self._join_received()
 
     def _join_received(self) -> None:
-        """Small tables of many tasks as one batch."""
+        """Concatenate small tables of many tasks to one batch."""
         data = batches.gather(pa.concat_tables(self.received, promote_options="default"))
         self.received, self.received_bytes = [], 0
         rows = pa.array(np.arange(self.joined, self.arrived))
@@ -138,7 +138,7 @@ class Probe(shuffle.ShuffleReader, Combine):
         self.gather(batches.Batch(data, rows, self.origin, at=data.column(order.AT)))
 
     def finish(self) -> None:
-        """Look up the rest, then the skewed records, partition by partition."""
+        """Look up the remaining records, then the skewed ones, partition by partition."""
         self._finish_partition()
         for number in sorted(self.other_probes):
             self.other_probes[number]._finish_partition()
@@ -156,7 +156,7 @@ class Probe(shuffle.ShuffleReader, Combine):
         self.large = None
 
     def build_side(self, qualifier: str) -> pa.Table:
-        """The first build side has partitions."""
+        """The partition's records of the first build side; all records of the others."""
         return self._side(qualifier, self.partition)
 
     def _side(self, qualifier: str, number: int) -> pa.Table:
@@ -164,7 +164,7 @@ class Probe(shuffle.ShuffleReader, Combine):
         return self.context.files.materialized(self.step.build(qualifier), part)
 
     def keyed(self, qualifier: str, batch: batches.Batch) -> tuple[batches.Batch, list[pa.Array]]:
-        """The keys came with the records."""
+        """The batch, and the keys that were sent along with its records."""
         names = build.key_names(self.step, qualifier)
         columns = [batch.data.column(name) for name in names]
         data = batch.data.drop_columns(names)

@@ -1,4 +1,4 @@
-"""The bound combine: keys of both sides, the rest of the predicate, and the body."""
+"""The bound combine: the keys of both sides, the residual predicate, and the body."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.terms.requirements import Requirements
 
 
-#: The emit of a key program. A name with a dollar sign is no field: NaN is among its values, and matches nothing.
+#: The emit of a key program. The dollar sign marks it as no field, so that it may be NaN, which matches nothing.
 KEY = "$key"
-#: The bytes that a lookup allocates for each build record and key. Arrow hashes the keys anew each time.
+#: The bytes that a lookup allocates for each build record and key. Arrow hashes the keys for each lookup.
 INDEX_BYTES = 64
 
 
 class Match(StrEnum):
-    """The matching build records that a driver record is joined with: the first, each, or all in a list."""
+    """The matching build records that a driver record is joined with: the first, all, or all in one array."""
 
     FIRST = "first"
     ALL = "all"
@@ -54,12 +54,12 @@ class Range:
     """A comparison that bounds a value of the build side by a value of an earlier input.
 
     Args:
-        driver: the earlier input's side, a program with one emit, over qualified columns.
+        driver: the earlier input's operand, a program with one emit over qualified columns.
         build_qualifier: the build side.
-        build: its side.
-        is_upper: whether it is above the other; else below.
-        is_strict: whether it cannot be equal.
-        may_fail: whether a side may fail for some record: every record of the other side is a candidate then.
+        build: the build side's operand.
+        is_upper: the build side's value is the greater one.
+        is_strict: the two values must differ.
+        may_fail: an operand may fail for some record. Such a record is a candidate of all records of the other side.
     """
 
     driver: typed.Program
@@ -75,20 +75,20 @@ class CombineStep(node.Step):
     """A combine, bound.
 
     Args:
-        driver: the driver's qualifier; `builds` are the others in declaration order, but each after an input that it
-            is compared with.
+        driver: the driver's qualifier. `builds` are the other inputs in declaration order, but each after an input that
+            it is compared with.
         schemas: the input columns of each qualifier (unqualified names).
         equalities: the conjuncts that find candidates; empty for pure range predicates.
-        ranges: the comparisons that find candidates, among those with equal keys where there are keys.
-        residual: what equalities leave of `where`, a predicate over qualified columns; None when nothing is left.
-        rest: what is left when ranges have found candidates, too; all of `residual` where one of them may fail.
-        residuals: its parts, by the build side at which all that they read is there.
+        ranges: the comparisons that find candidates, among the records with equal keys if there are keys.
+        residual: `where` without the equalities, over qualified columns; None if nothing remains.
+        rest: `residual` without `ranges`; all of `residual` if one of these may fail.
+        residuals: the parts of `rest`, each under the build side at which all its columns are available.
         body: the emits, over qualified columns; None with `collect`.
         output: the output columns in order.
-        pass_through: columns that pass through unseen, such as correlation keys (`$ck.*`), as (output name, qualifier,
+        pass_through: columns that programs do not see, such as correlation keys (`$ck.*`), as (output name, qualifier,
             column).
         undeclared: undeclared columns that programs read, as (qualifier, column).
-        wants_shuffle: `strategy: grace_hash`: partitions by key even where the build side would fit into each task.
+        wants_shuffle: `strategy: grace_hash`: partition by key even if the build side would fit into each task.
     """
 
     kind: ClassVar[str] = "combine"
@@ -108,10 +108,9 @@ class CombineStep(node.Step):
     pass_through: tuple[tuple[str, str, str], ...] = ()
     wants_shuffle: bool = False
     undeclared: tuple[tuple[str, str], ...] = ()
-    #: The `pass_through` columns by which results also belong to groups of build records (`propagate_ck`).
+    #: The `pass_through` columns by which results also belong to the groups of build records (`propagate_ck`).
     inherited_keys: tuple[tuple[str, str, str], ...] = ()
-    #: With `match: collect`, the fields that anything reads of records in arrays, by build side; None where that may
-    #: be all.
+    #: With `match: collect`, the fields of collected records that are read, by build side; None if all may be read.
     members: tuple[tuple[str, frozenset[str] | None], ...] = ()
 
     @property
@@ -121,21 +120,21 @@ class CombineStep(node.Step):
 
     @property
     def is_keyed(self) -> bool:
-        """Whether the first build side is found by keys of the driver: then both can be partitioned by them."""
+        """True if the driver's keys find records of the first build side, so that both can be partitioned by them."""
         return any(equality.build_qualifier == self.builds[0] for equality in self.equalities)
 
     @property
     def is_chain_of_left_joins(self) -> bool:
-        """Whether each of several build sides may be missing on its own; when collected, its array is empty."""
+        """True if each of several build sides may miss on its own. A collected side then has an empty array."""
         return len(self.builds) > 1 and (self.on_miss is OnMiss.NULL_FIELDS or self.match is Match.COLLECT)
 
     def collected(self, qualifier: str) -> schema.Schema:
-        """With `match: collect`, the columns that records of a build side have in arrays, if anything reads them."""
+        """With `match: collect`, the columns of a build side's records in arrays that are read downstream."""
         known, members = dict(self.schemas)[qualifier].user_columns, dict(self.members).get(qualifier)
         return schema.Schema(tuple(each for each in known if members is None or each.name in members))
 
     def pruned(self, required: Requirements) -> CombineStep:
-        """Records in arrays are made of the fields that anything reads of them."""
+        """The step with collected records that have only the fields that are read downstream."""
         if self.match is not Match.COLLECT:
             return self
         return replace(self, members=tuple((each, required.columns.members(each)) for each in self.builds))
@@ -157,14 +156,14 @@ class CombineStep(node.Step):
         return ColumnProperties(names_undeclared=is_undeclared, reads_undeclared=is_undeclared)
 
     def build(self, qualifier: str) -> Rows:
-        """A build side, as it is materialized."""
+        """A build side in materialized form."""
         return Rows(self.name, qualifier, "build side of the combine; shuffled by key where it is large")
 
     def partitions(self, sizes: shape.Sizes) -> int:
-        """One if each task can hold the whole build side, unless `strategy` asks for more."""
+        """One if each task can hold the whole build side, unless `strategy` demands more."""
         if not self.is_keyed:
             return 1
-        # Texts with the names of all fields are larger than records.
+        # Maps as texts contain the names of all fields, so they are larger than records.
         is_larger = self.match is Match.COLLECT and self.collected(self.builds[0]).columns
         keys = sum(equality.build_qualifier == self.builds[0] for equality in self.equalities)
         needed = sizes.materialized_partitions(self.build(self.builds[0]), 3 if is_larger else 1, INDEX_BYTES * keys)
@@ -173,7 +172,7 @@ class CombineStep(node.Step):
         return max(sizes.partitions(self.name), needed)
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
-        """The driver's records meet the build sides in their task, or the first one in the partitions of its keys."""
+        """Driver records are joined in their own task, or in the partition of their key for the first build side."""
         if partitions == 1 or not self.is_keyed:
             return (shape.LocalPhase(self),)
         meet = shape.ExchangeSpec(shape.ExchangeKind.HASH, shape.Role.FINAL, "probed", "drivers", "shuffled by key")

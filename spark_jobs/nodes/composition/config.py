@@ -17,7 +17,7 @@ class CompositionConfig(NodeConfig):
 
 
 def bind(config: Any, scope: BindScope) -> Bound | None:
-    """Calls are expanded before binding."""
+    """None: calls are expanded before binding."""
     raise AssertionError("compositions are expanded before binding")
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class MergeMode(StrEnum):
-    """Whether inputs follow one another, or take turns."""
+    """The order of inputs: one after another, or in turns."""
 
     CONCAT = "concat"
     INTERLEAVE = "interleave"
@@ -47,7 +47,7 @@ class MergeConfig(NodeConfig):
 
 
 def bind(config: MergeConfig, scope: BindScope) -> Bound | None:
-    """The step of a merge: the first input gives names and order, the others must have the same names."""
+    """The step of a merge. The first input decides names and order; the others must have the same names."""
     first, *others = scope.feeds
     names = [column.name for column in first.flow.schema.user_columns]
     fits = True
@@ -83,7 +83,7 @@ def bind(config: MergeConfig, scope: BindScope) -> Bound | None:
 
 
 def _warn_of_keys(scope: BindScope) -> None:
-    """W007 for inputs whose correlation key ends here, all or in part: rows have what all inputs have."""
+    """Warn (W007) of inputs whose correlation key is cut: rows keep only the key fields that all inputs have."""
     kept = [field for field in scope.feeds[0].flow.key if all(field in feed.flow.key for feed in scope.feeds)]
     left = f"rows belong to groups by {_listed(kept)} alone" if kept else "each row fails by itself"
     for index, feed in enumerate(scope.feeds):
@@ -114,7 +114,7 @@ def _difference(name: str, first: str, names: list[str], other: str, others: lis
 
 
 def _unified(rows: list[Schema]) -> Schema:
-    """The first input's columns with types for all inputs; correlation keys that all have, metadata that any has."""
+    """The first input's columns in types that fit all inputs, correlation keys of all, and metadata of any input."""
     found: dict[str, list[Column]] = {}
     for row in rows:
         for column in row:
@@ -133,7 +133,7 @@ def _both(left: types.Type, right: types.Type) -> types.Type:
 
 
 def _conversions(given: Schema, row: Schema) -> tuple[tuple[str, types.Type, types.Type], ...]:
-    """The columns of the merged row that have another type in an input; columns that the input lacks are null."""
+    """The columns of the merged row that have another type in an input. Columns that the input lacks are null."""
     found = ((column, given.get(column.name)) for column in row)
     kinds = ((column, known.type if known else types.NULL) for column, known in found)
     return tuple((column.name, static, column.type) for column, static in kinds if static != column.type)

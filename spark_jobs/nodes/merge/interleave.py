@@ -1,8 +1,8 @@
 """An interleaved merge: its inputs are materialized, and then deliver one record each in turn.
 
-The merge interleaves the records that arrive, after all filters and failures upstream. How many there are is known when
-the previous job has written them. Each task then makes a range of the order by itself: the counts tell it whose turn
-it is, so it takes the records of each input that fall into its range and puts them into order.
+The merge interleaves the records that arrive, after all filters and failures upstream. Their numbers are known when the
+previous job has written them. Each task computes a range of the merged order by itself: the counts tell it whose turn
+it is, so it reads the records of each input that fall into its range and puts them into order.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class MaterializeInput(materialize.Materialize):
-    """Writes the records of an input down, in the columns of the result."""
+    """Materializes the records of an input, in the columns of the result."""
 
     step: MergeStep
 
     def selected(self, batch: batches.Batch, port: int) -> pa.RecordBatch:
-        """The records as they go on."""
+        """The records in the columns and types of the result."""
         return run.unified(self, batch, port)
 
 
@@ -41,7 +41,7 @@ class Interleave(operator.Operator):
     number_of_partition: int = 0
 
     def read(self, start: int, end: int, schedule: IO[bytes] | None) -> None:
-        """Push the records from `start` to `end`, in their order; `schedule` is the file of the drawn one."""
+        """Push the records `start` to `end`, in order. `schedule` is the file of a drawn order."""
         needs = self.step.needs
         counts = [self.context.files.count(rows) for rows in needs]
         if schedule is None:

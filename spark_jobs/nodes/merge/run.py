@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 class Merge(operator.Operator):
-    """Inputs are matched by column name; the first input gives the order."""
+    """Concatenates its inputs. Columns are matched by name; the first input decides their order."""
 
     step: MergeStep
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Put the columns in order, in the types that all inputs fit in, and remember the input."""
+        """Reorder the columns, convert them to the types that fit all inputs, and record the input."""
         self.enter(batch.count)
         self.push(replace(batch, data=unified(self, batch, port), merge_path=(port, *batch.merge_path)))
 
 
 def unified(given: operator.Operator, batch: batches.Batch, port: int) -> pa.RecordBatch:
-    """The records of an input in the columns and types of the result; a variable that they lack has its default."""
+    """The records of an input in the columns and types of the result. Variables that they lack have their defaults."""
     step: MergeStep = given.step  # type: ignore[assignment]
     names = batch.data.schema.names
     gone = {name for name in engine.with_fate(engine.Fate.SHARED, "merge", names) if name not in step.shared}

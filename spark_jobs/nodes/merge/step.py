@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MergeStep(node.Step):
-    """A merge, bound. `columns` are the first input's names: the others are matched by name.
+    """A merge, bound. `columns` are the first input's names; the others are matched by name.
 
-    `conversions` are, for each input, the columns that have another type there than in the result, with both types;
-    metadata that an input lacks is a null there. `shared` are engine columns that go on because all inputs have them.
-    `interleave` is False for concat; with interleave, `seed` chooses the drawn order, None the round robin.
+    `conversions` are, for each input, the columns whose type differs from the result, with both types. Metadata that an
+    input lacks is null. `shared` are engine columns that all inputs have and that the result keeps. `interleave` is
+    False for concat. With interleave, `seed` chooses the drawn order; None is round robin.
     """
 
     kind: ClassVar[str] = "merge"
@@ -39,7 +39,7 @@ class MergeStep(node.Step):
 
     @property
     def needs(self) -> tuple[Rows, ...]:
-        """All inputs, where they are taken in turn: that depends on how many records arrive."""
+        """All inputs if they are interleaved, because the order depends on how many records arrive."""
         if not self.interleave:
             return ()
         why = "inputs are counted before their records are taken in turn (mode: interleave)"

@@ -1,8 +1,8 @@
 """The turns of an interleaved merge: the order in which its inputs deliver records.
 
 Round robin: each input that has records left delivers one in its turn; a task computes any range from the counts.
-Drawn: a seeded generator draws the next input among those that have records left. Each draw depends on all earlier
-ones, so the driver draws once and writes the result down, with how many records each input had delivered by then.
+Drawn: a seeded generator draws the next input among the inputs that have records left. Each draw depends on all earlier
+ones, so the driver draws once and stores the result, with checkpoints of how many records each input had delivered.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-#: The generator: WyRand, as fastrand 2.3 has it.
+#: The generator: WyRand, as in fastrand 2.3.
 _STEP = 0x2D358DCCAA6C78A5
 _BITS = 0xFFFF_FFFF_FFFF_FFFF
 _MIXED = np.uint64(0x8BB84B93962EACC9)
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFF_FFFF)
 _LEAST_BLOCK, _MOST_BLOCK = 256, 1 << 18
-#: So many turns at least stand between two notes of what was given before, and so many for each input.
+#: The least number of turns between two checkpoints of the counts, overall and for each input.
 _NOTED, _NOTED_PER_INPUT = 1 << 16, 1 << 10
 
 
@@ -30,8 +30,8 @@ class Turns:
     """A range of the order.
 
     Args:
-        before: how many records each input has given before it.
-        inputs: the number of the input that gives each record.
+        before: the number of records that each input delivered before the range.
+        inputs: the number of the input that delivers each record.
     """
 
     before: np.ndarray
@@ -39,7 +39,7 @@ class Turns:
 
 
 def round_robin(counts: Sequence[int], start: int, end: int) -> Turns:
-    """The turns from `start` to `end` when inputs with so many records take turns."""
+    """The turns `start` to `end` when inputs with these counts of records take turns."""
     sizes = np.asarray(counts, dtype=np.int64)
     done = _whole_rounds(sizes, start)
     before = np.minimum(sizes, done)
@@ -67,7 +67,7 @@ def _whole_rounds(sizes: np.ndarray, start: int) -> int:
 
 
 def write_drawn(counts: Sequence[int], seed: int, file: IO[bytes]) -> None:
-    """Draw all turns, and write them down for `read_drawn`."""
+    """Draw all turns, and write them for `read_drawn`."""
     kind, interval = _layout(counts)
     given = np.zeros(len(counts), dtype=np.int64)
     notes = [given.copy()]
@@ -87,7 +87,7 @@ def write_drawn(counts: Sequence[int], seed: int, file: IO[bytes]) -> None:
 
 
 def read_drawn(counts: Sequence[int], file: IO[bytes], start: int, end: int) -> Turns:
-    """The turns from `start` to `end` as `write_drawn` wrote them down."""
+    """The turns `start` to `end` from the file of `write_drawn`."""
     kind, interval = _layout(counts)
     total, note = sum(counts), start // interval
     size = np.dtype(kind).itemsize
@@ -100,7 +100,7 @@ def read_drawn(counts: Sequence[int], file: IO[bytes], start: int, end: int) -> 
 
 
 def _layout(counts: Sequence[int]) -> tuple[type, int]:
-    """The type of a turn in the file, and the number of turns between two notes."""
+    """The type of a turn in the file, and the number of turns between two checkpoints."""
     kind = np.uint8 if len(counts) <= 1 << 8 else np.uint16 if len(counts) <= 1 << 16 else np.uint32
     return kind, max(_NOTED, _NOTED_PER_INPUT * len(counts))
 
@@ -121,14 +121,14 @@ def drawn(counts: Sequence[int], seed: int) -> Iterator[np.ndarray]:
         left -= np.bincount(block, minlength=len(left))
         ready = np.flatnonzero(left)
         yield block
-    if len(ready):  # draws that decide nothing
+    if len(ready):  # the remaining draws have only one candidate
         rest = int(left[ready[0]])
         for start in range(0, rest, _MOST_BLOCK):
             yield np.full(min(_MOST_BLOCK, rest - start), ready[0])
 
 
 def _block(left: np.ndarray) -> int:
-    """The number of turns worth drawing at once: about as many as come before some input is exhausted."""
+    """The number of turns to draw at once: about as many as come before some input is exhausted."""
     least = int(left.min())
     wanted = len(left) * least // int((left == least).sum())
     return min(max(wanted, _LEAST_BLOCK), _MOST_BLOCK)
@@ -153,7 +153,7 @@ def _draws(state: int, count: int) -> np.ndarray:
 
 
 def _below(values: np.ndarray, bound: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers below a bound, and which draw gave each: those that would make some likelier are drawn anew."""
+    """Numbers below a bound, and the draw of each. Draws that would bias the result are drawn again."""
     wide = np.uint64(bound)
     refused = values * wide < np.uint64(((1 << 64) - bound) % bound)
     kept = np.flatnonzero(~refused)

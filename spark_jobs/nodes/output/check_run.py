@@ -1,4 +1,4 @@
-"""Checks records one by one against their table, before records that conflict with one another are compared."""
+"""Checks single records against their table, before conflicting records are compared with one another."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Check(operator.Operator):
-    """Gives on the records that the table takes, each for itself; the others are dead letters."""
+    """Pushes records that the table accepts. The others become dead letters."""
 
     step: CheckStep
     #: The undeclared columns that reach the output, in first-seen order.
@@ -51,5 +51,5 @@ class Check(operator.Operator):
         return batch.take(batches.indices_except(batch.count, [each.row for each in encoded.failures]))
 
 
-#: The operators of such a check by their roles.
+#: The operators of the check by their roles.
 OPERATORS = {Role.WHOLE: Check}

@@ -1,4 +1,4 @@
-"""Outputs as users write them, and which columns of the record are written under which names."""
+"""The configuration of outputs, and the selection and names of their columns."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class FanoutPolicy(StrEnum):
-    """Which failures reject a correlation group: any, those of all its records, or that of its first record."""
+    """The failures that reject a correlation group: any, all of its records, or its first record."""
 
     ANY = "any"
     ALL = "all"
@@ -103,7 +103,7 @@ class OutputConfig(NodeConfig):
 
     @property
     def looked_up(self) -> tuple[str, ...]:
-        """The sources that the `references` rules of the output look values up in."""
+        """The sources in which the `references` rules of the output look up values."""
         return tuple(each.references.source for each in self.validations if each.references is not None)
 
 
@@ -137,9 +137,9 @@ def check(config: OutputConfig, scope: BindScope) -> None:
         _check_split(config.split, scope)
 
 
-#: The keys of an output that are about files, and say nothing of a table.
+#: The keys of an output that apply to files only, not to tables.
 _OF_FILES = ("split", "parts", "if_exists", "unique_suffix_width", "write_meta", "include_header", "schema")
-#: Keys that do not apply to a table outside of any folder either.
+#: Keys that do not apply to a table outside of folders either.
 _OF_PATHS = ("path", "sort_order")
 
 
@@ -149,7 +149,7 @@ def _needs_path(config: OutputConfig) -> bool:
 
 
 def _check_place(config: OutputConfig, scope: BindScope) -> None:
-    """Files and folders have a path, and other tables have none."""
+    """Report a missing path of files and folders, and a path of other tables."""
     if _needs_path(config):
         if config.path is None:
             report(scope, codes.E006, "the key `path` is required here", "config", help="add `path:`")
@@ -176,7 +176,7 @@ def _check_parts(config: OutputConfig, scope: BindScope) -> None:
 
 
 def _check_table(config: OutputConfig, scope: BindScope) -> None:
-    """Whether an output that is a table has keys of files."""
+    """Report keys of files on an output that is a table."""
     if not registry.named(config.type).is_in_folder:
         return
     for key in _OF_FILES:
@@ -266,14 +266,14 @@ def _header(section: str | None, flow: Flow) -> Iterator[tuple[str, types.Type]]
 
 
 def _check_together(step: OutputStep, scope: BindScope, flow: Flow) -> None:
-    """Whether the columns make records of the format, and the header is a section that some source has."""
+    """Report columns that do not form records of the format, and a header section that no source has."""
     section = step.options.header_section
     if section is not None and section not in flow.documents:
         message = f"output '{scope.name}': no source of these records has a section '{section}'"
         help_text = nearest.hint(section, flow.documents) or "declare it under `envelope` of the source"
         report(scope, codes.E007, message, "config", "options", "interchange_from_doc", help=help_text)
     if step.writes_undeclared:
-        return  # What else there is shows in the run.
+        return  # The run reports other mistakes.
     names = [one.name for one in shape.written(step, (), types.STRING)]
     for key, problem in step.options.column_problems(names):
         place = ("type",) if key is None else ("options", key)
@@ -281,7 +281,7 @@ def _check_together(step: OutputStep, scope: BindScope, flow: Flow) -> None:
 
 
 def _check_types(step: OutputStep, scope: BindScope) -> None:
-    """Whether the format has columns for what is written, in formats that keep types."""
+    """Report columns that have no type in a format that keeps types."""
     for column in step.columns:
         if (problem := step.options.type_problem(column.type)) is not None:
             message = f"output '{scope.name}': column '{column.name}': {problem}"
@@ -290,7 +290,7 @@ def _check_types(step: OutputStep, scope: BindScope) -> None:
 
 
 def _check_names(step: OutputStep, scope: BindScope) -> None:
-    """Whether the encoding has what the names of the columns are written with; undeclared ones show in the run."""
+    """Report column names that the encoding cannot write. Undeclared columns are checked in the run."""
     if step.options.problems():
         return
     mapped = dict(step.mapping)
@@ -304,7 +304,7 @@ def _check_names(step: OutputStep, scope: BindScope) -> None:
 
 
 def _type(name: str, flow: Flow) -> types.Type | None:
-    """The type of a field of the record; one that no schema declares may be in the files."""
+    """The type of a field of the record; None for a field that no schema declares, which files may still have."""
     column = flow.schema.get(name)
     return column.type if column else None
 
@@ -331,7 +331,7 @@ def _sort_fields(config: OutputConfig, flow: Flow) -> Iterator[sort.SortField]:
 
 
 def _sort_source(config: OutputConfig, flow: Flow, name: str) -> str:
-    """The record's field for a field of `sort_order`: its own, else the one that is written under the name."""
+    """The record's field for a field of `sort_order`: by its own name, else by its written name."""
     return name if name in flow.schema else config.mapping.get(name, name)
 
 
@@ -343,7 +343,7 @@ def _pending(config: OutputConfig, scope: BindScope) -> Any:
 
 
 def _check_fields(config: OutputConfig, scope: BindScope, flow: Flow) -> None:
-    """Whether the record has what the output is sorted and split by."""
+    """Report fields of `sort_order` and `split` that the record does not have."""
     wanted: list[tuple[str, str, tuple[str | int, ...]]] = [
         (_sort_source(config, flow, field.field), "sort_order", ("sort_order", index, "field"))
         for index, field in enumerate(config.sort_order)
@@ -359,7 +359,7 @@ def _check_fields(config: OutputConfig, scope: BindScope, flow: Flow) -> None:
 
 
 def _unused(config: OutputConfig, scope: BindScope, flow: Flow) -> tuple[str, ...]:
-    """The undeclared columns that `mapping` and `exclude` name: a warning, unless files may have such columns."""
+    """The undeclared columns that `mapping` and `exclude` name, with a warning unless files may have such columns."""
     known = [column.name for column in flow.schema.user_columns]
     named = [(source, "mapping", ("mapping", name)) for name, source in config.mapping.items()]
     named += [(name, "exclude", ("exclude", index)) for index, name in enumerate(config.exclude)]  # type: ignore[misc]
@@ -376,7 +376,7 @@ def _unused(config: OutputConfig, scope: BindScope, flow: Flow) -> tuple[str, ..
 
 
 def _columns(config: OutputConfig, scope: BindScope, flow: Flow) -> tuple[OutputColumn, ...]:
-    """The columns to write, in order; a name that `mapping` gives outranks the column that is called so."""
+    """The columns to write, in order. A name given by `mapping` replaces a column with that name."""
     kept = _kept(config, flow)
     there = {column.name for column in kept}
     given = {name: source for name, source in config.mapping.items() if source in there}
@@ -397,14 +397,14 @@ def _columns(config: OutputConfig, scope: BindScope, flow: Flow) -> tuple[Output
 
 
 def _writes_undeclared(config: OutputConfig, flow: Flow) -> bool:
-    """Whether undeclared columns that files have are written: not where `columns` says all there is."""
+    """True if undeclared columns of files are written. They are not if `columns` lists the columns."""
     return config.include_unmapped and flow.has_undeclared and config.columns is None
 
 
 def _chosen(
     config: OutputConfig, columns: tuple[OutputColumn, ...], scope: BindScope, flow: Flow
 ) -> tuple[OutputColumn, ...]:
-    """The columns that `columns` names, in its order; those that other keys ask for by name follow."""
+    """The columns listed in `columns`, in its order, then metadata and correlation keys that other keys ask for."""
     written = {column.name: column for column in columns}
     chosen: dict[str, OutputColumn] = {}
     for index, name in enumerate(config.columns or ()):

@@ -1,4 +1,4 @@
-"""Outputs of formats with frames: tasks write the text between records too."""
+"""Outputs of formats with frames: tasks also write the text between records."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class FramedOutput(run.Output):
-    """Writes parts whose notes say what has to be known for the text around them."""
+    """Writes parts whose notes describe the frame that surrounds them."""
 
     def open(self) -> None:
-        """Have the frame at hand."""
+        """Create the frame."""
         super().open()
         frame = self.step.frame
         assert frame is not None

@@ -1,4 +1,4 @@
-"""Outputs that are sorted or split: parts with an index, sorted runs where an order is asked for (see `records.py`)."""
+"""Outputs that are sorted or split: parts with an index, and sorted runs if they are sorted (see `records.py`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Held:
-    """Records that wait to be sorted."""
+    """Records that are buffered to be sorted."""
 
     records: list[pa.Array] = field(default_factory=list)
     columns: list[dict[str, pa.Array]] = field(default_factory=list)
@@ -33,8 +33,8 @@ class _Held:
 class IndexedOutput(run.Output):
     """Writes parts with an index.
 
-    A sorted output holds its records, up to a part of the task's memory, and writes them as sorted runs, each a part of
-    its own; the run merges them. Every record's key has its place after it, so that equal keys keep their order.
+    A sorted output buffers its records, up to a part of the task's memory, and writes them as sorted runs, each a part
+    of its own. The run merges them. Each key is followed by its record's place, so that equal keys keep their order.
     """
 
     held: dict[str | None, _Held] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class IndexedOutput(run.Output):
         self.opener = partial(records.IndexedFile, columns=[name for name, used in names.items() if used], marks=marks)
 
     def wanted(self, batch: batches.Batch) -> batches.Batch:
-        """Records without a value in a field that drops nulls are not written."""
+        """Drop records without a value in a sort field whose nulls are dropped."""
         kept = batch
         for each in self.step.sort_order:
             if each.drops_nulls and (column := self._values(kept, each)[0]).null_count:
@@ -60,7 +60,7 @@ class IndexedOutput(run.Output):
         return kept
 
     def write(self, batch: batches.Batch, file: str | None) -> None:
-        """Write a batch, or hold it to be sorted."""
+        """Write a batch, or buffer it to be sorted."""
         encoded, written = self.encode(batch, ends=True)
         if not encoded.rows or encoded.ends is None:
             return
@@ -99,7 +99,7 @@ class IndexedOutput(run.Output):
         self.reservation.set(0)
 
     def _keys(self, batch: batches.Batch) -> pa.Array:
-        """Each record's sort key, with its place after it."""
+        """Each record's sort key, followed by its place."""
         fields = []
         for each in self.step.sort_order:
             column, static = self._values(batch, each)
@@ -107,14 +107,14 @@ class IndexedOutput(run.Output):
         return sorting.joined([*fields, sorting.fixed(sorting.big_endian(batch.places))])
 
     def _values(self, batch: batches.Batch, wanted: Field) -> tuple[pa.Array, types.Type]:
-        """A field that the output is sorted or split by, with its type."""
+        """A field by which the output is sorted or split, with its type."""
         if wanted.type is None:
             return batches.undeclared(batch.data, wanted.name), self.undeclared_type
         return batch.data.column(wanted.name), wanted.type
 
 
 def _texts(column: pa.Array, static: types.Type) -> pa.Array:
-    """A text for each value, the same for equal ones; null has none."""
+    """A text for each value, the same for equal values; null for null."""
     if not static.is_dynamic:
         return cell_text.texts(column, static)
     comparable, _ = keys.column(column, static)

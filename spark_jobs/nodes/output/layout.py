@@ -1,4 +1,4 @@
-"""The format schema of an output, from what users write: its problems, and the shapes of its columns."""
+"""The format schema of an output as configured: its mistakes, and the shapes of its columns."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def check_columns(format: Format, scope: BindScope, kinds: Mapping[str, types.Ty
     Args:
         format: the format of the files.
         scope: the node.
-        kinds: the types of the columns, by the names that `mapping` gives them.
-        has_undeclared: whether there may be undeclared columns.
+        kinds: the types of the columns, by their written names.
+        has_undeclared: there may be undeclared columns.
     """
     layout = written(scope)
     if layout is None:
@@ -61,7 +61,7 @@ def check_columns(format: Format, scope: BindScope, kinds: Mapping[str, types.Ty
 
 
 def _said(layout: formats.Layout) -> dict[str, types.Type]:
-    """The types that a format schema says of its columns."""
+    """The types that a format schema declares for its columns."""
     return {one.name: formats.LAYOUT_TYPES[one.type] for one in layout.all_fields if one.type is not None}
 
 
@@ -80,9 +80,9 @@ def _problems(layout: formats.Layout, *, has_names: bool) -> Iterator[str]:
 
 
 def frozen(layout: formats.Layout | None, format: Format, date_header: str) -> Any:
-    """The format schema as writers take it, date formats with the names of the pipeline's language.
+    """The format schema in the form that writers use, with date formats in the pipeline's language.
 
-    None in formats whose writers need no places.
+    None in formats whose writers need no positions.
     """
     return _with_names(plain(layout), date_header) if format.layout else None
 
@@ -101,7 +101,7 @@ def _with_names(layout: Any, date_header: str) -> Any:
 def shapes_of(layout: formats.Layout | None, format: Format, date_header: str) -> tuple[Shape, ...] | None:
     """The fields of a format schema, each name once; None without a schema.
 
-    In files whose fields have places the writer knows of their types, forms, points and defaults.
+    If fields have positions, the writer itself handles their types, date formats, decimal points and defaults.
     """
     if layout is None:
         return None
@@ -110,7 +110,7 @@ def shapes_of(layout: formats.Layout | None, format: Format, date_header: str) -
         keys = dict(field)
         if format.layout:
             shape = Shape(field.name, field.name, rules=rules.of({**keys, "default": None}, is_pointed=False))
-            # A field that not every kind of records has is empty in the others.
+            # A field that some kinds of records lack is empty in these records.
             shape = replace(shape, is_required=bool(field.required) and layout.records is None)
         else:
             shape = Shape(

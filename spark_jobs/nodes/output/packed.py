@@ -1,4 +1,4 @@
-"""Compressed files: concatenated members form a file."""
+"""Compressed files, as a sequence of concatenated members."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MEMBER_BYTES = 1 << 20
 
 
 def pack(data: bytes | memoryview, compression: Compression) -> bytes:
-    """Some bytes as a member."""
+    """Compress bytes to a member."""
     match compression:
         case Compression.NONE:
             return bytes(data)
         case Compression.GZIP:
-            packer = zlib.compressobj(wbits=31)  # unlike `gzip`, it writes no time
+            packer = zlib.compressobj(wbits=31)  # unlike `gzip`, it writes no timestamp
             return packer.compress(data) + packer.flush()
         case Compression.BZ2:
             return bz2.compress(data)
@@ -33,11 +33,11 @@ def pack(data: bytes | memoryview, compression: Compression) -> bytes:
 
 
 class PackedFile:
-    """A file that gets members of what is written to it.
+    """A file that stores its data as compressed members.
 
     Args:
-        file: gets the members.
-        compression: how they are compressed; NONE writes the bytes as they are.
+        file: receives the members.
+        compression: the compression; NONE writes the bytes as they are.
     """
 
     def __init__(self, file: IO[bytes], compression: Compression) -> None:
@@ -47,14 +47,14 @@ class PackedFile:
         self._size = 0
 
     def write(self, data: bytes | memoryview) -> None:
-        """Append bytes; they are compressed once there are enough of them for a member."""
+        """Append bytes. They are compressed once there are enough of them for a member."""
         self._held.append(bytes(data))
         self._size += len(data)
         if self._size >= MEMBER_BYTES:
             self.finish()
 
     def finish(self) -> int:
-        """Write what is held as a member; gives the size of the file."""
+        """Write the buffered bytes as a member. Returns the size of the file in bytes."""
         if self._size:
             self._file.write(pack(b"".join(self._held), self._compression))
         self._held, self._size = [], 0

@@ -1,10 +1,10 @@
 """Part files with an index of their records.
 
-Outputs that are sorted or split need to move records after they were written. Their parts hold the records one after
-another, each with the separator after it, and `<part>.index` has a row per record, in blocks of up to `BLOCK_ROWS`:
+Outputs that are sorted or split move records after they have been written. Their parts are a sequence of records, each
+followed by the separator. `<part>.index` has a row per record, in blocks of up to `BLOCK_ROWS`:
 
-- `size`: its bytes, the separator included;
-- `key` (sorted outputs): its sort key with its place in the run after it, so that no two are alike;
+- `size`: its bytes, including the separator;
+- `key` (sorted outputs): its sort key followed by its place in the run, so that no two are equal;
 - `group` (outputs split by a key): the text of its `group_key`;
 - `mark` (sorted outputs of formats with a frame): the record's values that the frame needs.
 """
@@ -31,9 +31,9 @@ SUFFIX = ".index"
 SIZE, KEY, GROUP, MARK = "size", "key", "group", "mark"
 #: Small enough that merging hundreds of sorted parts can hold a block of each.
 BLOCK_ROWS = 4096
-#: A range of a merge has about a block of each run at least: a run has so many blocks, unless that made them tiny.
+#: A range of a merge has at least one block of each run. A run has this many blocks, unless they would be tiny.
 _BLOCKS, _LEAST_BLOCK_ROWS = 64, 256
-#: Sorted records are put together in portions: so many records at most, and no more than this part of all.
+#: Sorted records are assembled in portions: at most this many records, and at most this part of all (one in so many).
 _WRITTEN_ROWS, _WRITTEN_PARTS = 16 * BLOCK_ROWS, 8
 _TYPES = {SIZE: pa.int64(), KEY: sorting.KEY, GROUP: pa.string()}
 
@@ -42,9 +42,9 @@ class IndexedFile:
     """A part file with its index.
 
     Args:
-        create: begins a file.
+        create: creates a file.
         path: the part.
-        columns: those that the index has beside the sizes.
+        columns: the columns of the index besides the sizes.
         marks: the type of marks.
     """
 
@@ -56,7 +56,7 @@ class IndexedFile:
         self._index = pa.ipc.new_file(self._index_file, self._schema)
 
     def write(self, records: pa.Array, columns: Mapping[str, pa.Array], block_rows: int = BLOCK_ROWS) -> None:
-        """Append records, as a binary column, with what the index says of them."""
+        """Append records, as a binary column, and their rows of the index."""
         ends = _ends(records)
         self._data.write(_bytes(records, ends))
         known = {SIZE: pa.array(np.diff(ends)), **columns}
@@ -69,29 +69,29 @@ class IndexedFile:
         return self._data.tell()
 
     def close(self) -> None:
-        """Write what is held back."""
+        """Write buffered data."""
         self._index.close()
         self._index_file.close()
         self._data.close()
 
 
 class FramedFile:
-    """A part file of records in their order, with what stands between them; it needs no index.
+    """A part file of ordered records, with the frame's text between them. It needs no index.
 
     Args:
-        create: begins a file.
+        create: creates a file.
         path: the part.
-        frame: knows what that is.
+        frame: provides the text between records.
     """
 
     def __init__(self, create: Create, path: str, frame: Frame) -> None:
         self._frame = frame
         self._data = create(path)
-        #: Facts about the part that the writer of the joined file needs.
+        #: Facts about the part that the merge of parts needs.
         self.note = ""
 
     def write(self, records: pa.Array, columns: Mapping[str, pa.Array], block_rows: int = BLOCK_ROWS) -> None:
-        """Append records, as a binary column, by their marks.
+        """Append records, as a binary column, given their marks.
 
         Raises:
             Unfit: they cannot be written.
@@ -104,12 +104,12 @@ class FramedFile:
         return self._data.tell()
 
     def close(self) -> None:
-        """Write what is held back."""
+        """Write buffered data."""
         self._data.close()
 
 
 def write_sorted(file: Any, records: pa.Array, columns: Mapping[str, pa.Array]) -> int:
-    """Append records in the order of their keys; gives how many."""
+    """Append records in the order of their keys. Returns their number."""
     order = pc.sort_indices(columns[KEY])
     rows = max(BLOCK_ROWS, min(_WRITTEN_ROWS, len(order) // _WRITTEN_PARTS))
     block_rows = max(_LEAST_BLOCK_ROWS, min(BLOCK_ROWS, len(order) // _BLOCKS))
@@ -121,10 +121,10 @@ def write_sorted(file: Any, records: pa.Array, columns: Mapping[str, pa.Array]) 
 
 @contextmanager
 def index(arrow: Callable[[str], pa.NativeFile], part: str) -> Iterator[pa.ipc.RecordBatchFileReader]:
-    """The index of a part, to read it block by block; `arrow` opens it.
+    """The index of a part, to be read block by block. `arrow` opens files.
 
     Raises:
-        OSError: it cannot be read, or not as it was written.
+        OSError: it cannot be read, or differs from what was written.
     """
     try:
         with arrow(part + SUFFIX) as source:
@@ -136,7 +136,7 @@ def index(arrow: Callable[[str], pa.NativeFile], part: str) -> Iterator[pa.ipc.R
 
 
 def of(data: Any, ends: np.ndarray, separator: bytes) -> pa.Array:
-    """Cut a writer's bytes for a batch into one binary value per record, each followed by the separator."""
+    """Split a writer's bytes for a batch into one binary value per record, each followed by the separator."""
     return sorting.binary(np.concatenate([[0], ends]), b"".join((data, separator)) if separator else data)
 
 

@@ -49,7 +49,7 @@ def writer(step: OutputStep, undeclared: Sequence[str], kind: types.Type) -> for
 
 @dataclass
 class Output(operator.Operator):
-    """Writes part files; the run puts them together when it has succeeded."""
+    """Writes part files. The run assembles them when it has succeeded."""
 
     step: OutputStep
     #: The undeclared columns that reach this output, in first-seen order.
@@ -68,12 +68,12 @@ class Output(operator.Operator):
         self.meters = measure_run.Meters(self, rules.measured(self.step.rules), self.exchange)
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Encode a batch; records that cannot be written are dead letters of this output alone."""
+        """Encode a batch. Records that cannot be written are dead letters of this output alone."""
         for file, piece in self._by_file(self._accepted(self.wanted(self.take(batch)))):
             self.write(piece, file)
 
     def _accepted(self, batch: batches.Batch) -> batches.Batch:
-        """The records without those that have failed elsewhere, or whose correlation group is rejected."""
+        """The records without those that failed elsewhere, or whose correlation group is rejected."""
         withheld = self.context.correlation.withheld(self, batch)
         if withheld is None:
             return batch
@@ -83,18 +83,18 @@ class Output(operator.Operator):
         return batch.take(batches.indices_except(batch.count, withheld.tolist()))
 
     def _try(self, batch: batches.Batch) -> None:
-        """Fail with what could not be written anyway."""
+        """Encode records that will not be written, so that they fail if they could not have been written."""
         rows = self.context.correlation.rechecked(self.step.name, batch)
         if rows is not None and len(rows):
-            with contextlib.suppress(format.Unfit):  # that ends runs which write it
+            with contextlib.suppress(format.Unfit):  # ends only runs that write the record
                 self._encoded(writer(self.step, self.undeclared, self.undeclared_type), batch.take(pa.array(rows)))
 
     def wanted(self, batch: batches.Batch) -> batches.Batch:
-        """The records that are written: all, unless a subclass knows better."""
+        """The records that are written: all, unless a subclass overrides this."""
         return batch
 
     def _by_file(self, batch: batches.Batch) -> Iterator[tuple[str | None, batches.Batch]]:
-        """The batch, or its records by the input file that they are from."""
+        """The batch, or its records by their input file."""
         if not self.step.by_file:
             yield None, batch
             return
@@ -128,7 +128,7 @@ class Output(operator.Operator):
         return part
 
     def encode(self, batch: batches.Batch, *, ends: bool = False) -> tuple[format.Encoded, batches.Batch]:
-        """The bytes of the records that can be written, and those records."""
+        """The bytes of the records that can be written, and these records."""
         try:
             encoded, written = self._encoded(self.writer, batch, ends=ends)
         except format.Unfit as problem:
@@ -144,7 +144,7 @@ class Output(operator.Operator):
     def _encoded(
         self, by: format.Writer, batch: batches.Batch, *, ends: bool = False
     ) -> tuple[format.Encoded, batches.Batch]:
-        """The bytes that a writer makes of records, and those that can be written; the others fail."""
+        """The writer's bytes for the records that can be written, and these records. The others fail."""
         known = dict(zip(batch.data.schema.names, batch.data.columns, strict=True))
         arrays = [column(known, one.source, batch.count) for one in self.columns]
         if self.is_shaped:
@@ -171,7 +171,7 @@ class Output(operator.Operator):
         return encoded, batch.take(batches.indices_except(batch.count, sorted(gone)))
 
     def _end(self, batch: batches.Batch, unfit: Sequence[RowFailure]) -> None:
-        """Have the run end because of the earliest of some records that have no place in the file."""
+        """End the run because of the earliest of some records that the file cannot hold."""
         rows = pa.array([each.row for each in unfit], pa.int64())
         places = [column.to_numpy() for column in batch.origin.identify(batch, rows)]
         first = unfit[int(np.lexsort(places[::-1])[0])]
@@ -183,13 +183,13 @@ class Output(operator.Operator):
 
 
 def column(known: Mapping[str, pa.Array], name: str | None, count: int) -> pa.Array:
-    """A column of so many records; nulls where no file of the batch has it."""
+    """A column of `count` values; nulls if no file of the batch has it."""
     found = None if name is None else known.get(name)
     return pa.nulls(count, pa.string()) if found is None else found
 
 
 def _with_column(failing: RowFailure, data: pa.RecordBatch) -> RowFailure:
-    """A failing record with the column in which a character cannot be written: encoders are given whole lines."""
+    """A failing record with the column in which a character cannot be written. Encoders only see whole lines."""
     character = failing.failure.value
     if failing.failure.field is None and isinstance(character, str):
         for name, column in zip(data.schema.names, data.columns, strict=True):
@@ -200,7 +200,7 @@ def _with_column(failing: RowFailure, data: pa.RecordBatch) -> RowFailure:
 
 
 def _without_name(failing: RowFailure) -> RowFailure:
-    """A failing record whose message leaves its field to the dead letter, which names it."""
+    """A failing record whose message does not name its field, because the dead letter does."""
     failure = failing.failure
     failure.detail = failure.detail.removeprefix(f"field '{failure.field}': ")
     return failing

@@ -1,4 +1,4 @@
-"""Columns of an output with a format schema: which are written, in which order and form."""
+"""Columns of an output with a format schema: their selection, order and form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.rules.declared import Rules
     from spark_jobs.nodes.output.step import OutputColumn, OutputStep
 
-#: A text is written in the form of a date, so that its column has texts.
+#: The types with a date format. Their column contains texts, in this format.
 _DATES = (types.Kind.DATE, types.Kind.DATETIME)
 
 
@@ -23,14 +23,14 @@ class Shape:
     """A field of the format schema.
 
     Args:
-        name: the column that it is about, as `mapping` calls it.
+        name: the column, as `mapping` names it.
         label: its name in the file.
-        type: the type that its values get; None leaves them as they are.
-        form: the form of its dates, with the names of the pipeline's language.
-        is_required: whether a record without a value is an error.
-        rules: what its values may be, and what stands for nothing.
-        scale: to how many digits after the decimal point its numbers are rounded.
-        keeps_decimals: whether Decimals stay what they are, whatever `type` says: its word is `decimal`.
+        type: the type to which its values are converted; None keeps their type.
+        form: the format of its dates, with the names of the pipeline's language.
+        is_required: a record without a value is an error.
+        rules: constraints on its values, and the values that stand for null.
+        scale: the number of digits after the decimal point to which its numbers are rounded.
+        keeps_decimals: Decimals keep their scale, whatever `type` is: the schema says `decimal`.
     """
 
     name: str
@@ -43,19 +43,19 @@ class Shape:
     keeps_decimals: bool = False
 
     def value_type(self, static: types.Type) -> types.Type:
-        """The type that the values of a column of some type get."""
+        """The type to which values of a column type are converted."""
         if static.kind is types.Kind.DECIMAL and (self.type is None or self.keeps_decimals):
             return static if self.scale is None else types.decimal_of(None, self.scale)
         return self.type or static
 
     def written(self, static: types.Type) -> types.Type:
-        """The type of what is written of a column of some type."""
+        """The type that is written for a column type."""
         found = self.value_type(static)
         return types.STRING.or_null() if self.form is not None and found.kind in _DATES else found.or_null()
 
 
 def arranged(columns: Sequence[OutputColumn], shapes: Sequence[Shape] | None) -> tuple[OutputColumn, ...]:
-    """The columns that a format schema has, in its order, with their names and types in the file."""
+    """The columns of a format schema, in its order, with their names and types in the file."""
     if shapes is None:
         return tuple(columns)
     by_name = {column.name: column for column in columns}
@@ -71,11 +71,11 @@ class Written:
     """A column of the file.
 
     Args:
-        source: the record's column; None where it has none.
+        source: the record's column; None if it has none.
         name: its name in the file.
         read: the type of the record's column.
-        type: the type of what is written.
-        shape: what the format schema asks of it; None where that is nothing.
+        type: the type in the file.
+        shape: its field of the format schema; None if that asks for nothing.
     """
 
     source: str | None
@@ -85,12 +85,12 @@ class Written:
     shape: Shape | None = None
 
 
-#: The remedy where two columns would have the same name.
+#: The remedy if two columns would have the same name.
 TAKEN_HELP = "write it under another name by `mapping`, or leave it out by `exclude`"
 
 
 def taken(name: str, source: str | None) -> str:
-    """The message that a column is not written, because another has its name: `source`, or a declared one."""
+    """The message that a column is not written because `source`, or a declared column, takes its name."""
     if source is None:
         return f"the column '{name}' of the files is not written: another one is called so"
     return f"the column '{name}' is not written: `mapping` gives its name to '{source}'"
@@ -99,9 +99,9 @@ def taken(name: str, source: str | None) -> str:
 def written(step: OutputStep, undeclared: Sequence[str], kind: types.Type) -> list[Written]:
     """The columns that are written, in order, each name once.
 
-    Undeclared columns, all of type `kind`, follow the others unless their name is there already; `exclude` and
-    `mapping` apply to them too, and what `mapping` says of a name goes before what a column is called. A format schema
-    says the order, and has what no record has. What a header is made of stands at the end.
+    Undeclared columns, all of type `kind`, follow the others unless their name is already taken. `exclude` and
+    `mapping` apply to them too, and a name given by `mapping` replaces a column with that name. A format schema decides
+    the order, and may add columns that no record has. The columns of a header come last.
     """
     late, hidden = _undeclared(step, undeclared)
     found = [
@@ -121,7 +121,7 @@ def written(step: OutputStep, undeclared: Sequence[str], kind: types.Type) -> li
 
 
 def takes_all(step: OutputStep, undeclared: Sequence[str], kind: types.Type) -> bool:
-    """Whether every record that comes to an output is surely written: none fails there."""
+    """True if every record that reaches an output can be written: none fails there."""
     found = written(step, undeclared, kind)
     return all(one.shape is None for one in found) and step.options.takes_all([one.type for one in found])
 

@@ -1,6 +1,6 @@
-"""Sorts rows by whole numbers: a number and the position of its row are packed into a word, and words are sorted.
+"""Sorts rows by whole numbers: packs a number and the position of its row into one word, and sorts the words.
 
-This takes a fraction of the time of a stable sort of positions, and equal numbers keep their order.
+This takes a fraction of the time of a stable argsort, and equal numbers keep their order.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Among so many numbers any of them is found in the cache.
+#: A table of this many numbers stays in the cache.
 _FEW = 4096
-#: Numbers are dense if there are at most so many places for each.
+#: Numbers are dense if their range has at most this many values for each of them.
 _SPARSE = 4
-#: Words up to here are not negative.
+#: Words up to this one are not negative.
 MOST = 1 << 62
 
 
 def fits(size: int, count: int) -> bool:
-    """Whether numbers from 0 to `size` - 1 and the positions of `count` rows share a word."""
+    """True if numbers from 0 to `size` - 1 and the positions of `count` rows fit into one word."""
     return size << _bits(count) <= MOST
 
 
@@ -41,10 +41,10 @@ def order(numbers: np.ndarray) -> np.ndarray:
 
 
 def order_of_all(columns: Sequence[np.ndarray]) -> np.ndarray:
-    """The positions of rows by whole numbers in the first column, equal ones by those in the second, and so on."""
+    """The positions of rows sorted by whole numbers in the first column, then in the second, and so on."""
     waiting, count = list(columns), len(columns[0])
     while waiting and _is_ascending(waiting[-1]):
-        # Rows that stand in this order keep it.
+        # The column is already sorted within the order so far.
         waiting.pop()
     rows: np.ndarray | None = None
     while waiting and count:
@@ -62,7 +62,7 @@ def order_of_all(columns: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def distinct(numbers: np.ndarray) -> np.ndarray:
-    """Numbers in ascending order, each once."""
+    """The distinct numbers in ascending order."""
     ascending = np.sort(numbers)
     is_new = np.ones(len(ascending), dtype=np.bool_)
     is_new[1:] = ascending[1:] != ascending[:-1]
@@ -71,10 +71,10 @@ def distinct(numbers: np.ndarray) -> np.ndarray:
 
 
 def search(ascending: np.ndarray, wanted: np.ndarray, side: Literal["left", "right"] = "left") -> np.ndarray:
-    """The number of values of a sorted array less than each wanted one; with `side` "right", not greater.
+    """The number of values of a sorted array below each wanted number; with `side` "right", below or equal to it.
 
-    A search that begins close to where the last one ended finds its numbers in the processor's cache, so wanted numbers
-    in no order are sorted first. That takes a third of the time if there are many.
+    A search that begins close to the last hit finds its data in the processor's cache. So wanted numbers that are not
+    in order are sorted first, which takes a third of the time if there are many.
     """
     if len(ascending) <= _FEW or len(wanted) < 2 or _is_ascending(wanted):
         return np.searchsorted(ascending, wanted, side=side)
@@ -85,9 +85,9 @@ def search(ascending: np.ndarray, wanted: np.ndarray, side: Literal["left", "rig
 
 
 class Ascending:
-    """Ascending whole numbers from 0, among which others are looked for again and again.
+    """Ascending whole numbers from 0, in which other numbers are searched again and again.
 
-    If they are dense, a table has the answer for each number that may be asked for.
+    If they are dense, a table has the answer for every possible number.
     """
 
     def __init__(self, numbers: np.ndarray) -> None:
@@ -114,14 +114,14 @@ def _is_ascending(numbers: np.ndarray) -> bool:
 
 
 def _range(numbers: np.ndarray) -> tuple[int, int]:
-    """The least of some numbers, and how many there are from it to the greatest."""
+    """The least of some numbers, and the size of the range to the greatest."""
     low, high = int(numbers.min()), int(numbers.max())
     return low, high - low + 1
 
 
 def _from_zero(numbers: np.ndarray, low: int) -> np.ndarray:
-    """The numbers minus the smallest one; the result must fit into words."""
+    """The numbers minus the smallest one. The result must fit into words."""
     wide = numbers if numbers.dtype.itemsize == 8 else numbers.astype(np.int64)
-    # Unsigned numbers beyond 63 bits become small by the subtraction, and so do those that are far from zero.
+    # The subtraction makes unsigned numbers beyond 63 bits small, and also numbers far from zero.
     found: np.ndarray = (wide - wide.dtype.type(low)).astype(np.int64, copy=False)
     return found

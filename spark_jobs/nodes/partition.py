@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _BITS = 0xFFFF_FFFF_FFFF_FFFF
 _BYTE_MULTIPLIER = np.uint64(0x100000001B3)
-#: Bytes of text that are hashed at once: each takes some numbers of 8 bytes, which should stay in the cache.
+#: Bytes of text that are hashed at once. Each byte takes a few numbers of 8 bytes, which should stay in the cache.
 _HASHED_BYTES = 1 << 16
 _MOST_NARROW = np.iinfo(np.uint16).max
 
 
 def hashes(keys: Sequence[pa.Array | pa.ChunkedArray]) -> np.ndarray:
-    """64 bits for each row, the same for equal keys."""
+    """A hash of 64 bits for each row, equal for equal keys."""
     mixed = np.zeros(len(keys[0]), dtype=np.uint64)
     for key in keys:
         mixed = _mix(mixed * _MULTIPLIER + _hash(key))
@@ -30,7 +30,7 @@ def hashes(keys: Sequence[pa.Array | pa.ChunkedArray]) -> np.ndarray:
 
 
 def numbers(keys: Sequence[pa.Array | pa.ChunkedArray], partitions: int, salt: int = 0) -> np.ndarray:
-    """The partition of each row, 0 to `partitions` - 1; rows that one salt puts together another one spreads."""
+    """The partition of each row, 0 to `partitions` - 1. Another salt spreads rows that share a partition."""
     mixed = hashes(keys)
     if salt:
         mixed = _mix(mixed + np.uint64(salt * int(_MULTIPLIER) & _BITS))
@@ -39,18 +39,18 @@ def numbers(keys: Sequence[pa.Array | pa.ChunkedArray], partitions: int, salt: i
 
 
 def split(table: pa.Table, keys: Sequence[str], partitions: int) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each partition that has any, in their order."""
+    """The nonempty partitions with their rows, in order."""
     if partitions == 1:
         return iter([(0, table)] if table.num_rows else [])
     return cut(table, numbers([table.column(name) for name in keys], partitions))
 
 
 def cut(table: pa.Table, chosen: np.ndarray) -> Iterator[tuple[int, pa.Table]]:
-    """The rows by a number per row, in their order."""
+    """The rows for each number in `chosen`, in order."""
     if not len(chosen):
         return
     if (chosen[1:] < chosen[:-1]).any():
-        # Numbers of 16 bits are sorted by their digits, which takes a fraction of the time.
+        # Numpy sorts numbers of 16 bits by radix sort, which takes a fraction of the time.
         narrow = chosen.astype(np.uint16) if chosen.min() >= 0 and chosen.max() <= _MOST_NARROW else chosen
         order = np.argsort(narrow, kind="stable")
         table, chosen = table.take(pa.array(order)), chosen[order]
@@ -115,6 +115,6 @@ def _polynomials(data: np.ndarray, offsets: np.ndarray, powers: np.ndarray) -> n
 
 
 def _validity(key: pa.Array) -> np.ndarray:
-    """1 for values, 0 for nulls: null is another key than the value that fills it."""
+    """1 for values, 0 for nulls, so that a null differs from the value that fills it."""
     bits: np.ndarray = key.is_valid().to_numpy(zero_copy_only=False).astype(np.uint64)
     return bits

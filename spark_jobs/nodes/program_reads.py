@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def parts(node: Any) -> Iterator[Any]:
-    """The node and everything below it, outermost first. Types are leaves and left out."""
+    """The node and all its descendants, outermost first, without types."""
     stack = [node]
     while stack:
         current = stack.pop()
@@ -36,7 +36,7 @@ def system(expression: typed.Expression) -> frozenset[str]:
 
 
 def values(program: typed.Program) -> Iterator[tuple[int | None, str | None, typed.Expression]]:
-    """All expressions that are given to slots or names, loops' sources included."""
+    """All expressions that are assigned to slots or names, including the sources of loops."""
     for part in parts(program.statements):
         match part:
             case typed.Emit(slot=slot, name=name, value=value):
@@ -50,7 +50,7 @@ def values(program: typed.Program) -> Iterator[tuple[int | None, str | None, typ
 def inputs_of(program: typed.Program | typed.AggregateProgram, name: str) -> list[str]:
     """The input columns and `$…` members from which an emitted field is computed, through lets and earlier emits.
 
-    For a field of groups: the inputs of the arguments of its functions, and the fields that it names itself.
+    For an aggregated field: the inputs of its functions' arguments, and the fields that it names directly.
     """
     if isinstance(program, typed.Program):
         return list(dict.fromkeys(column for _, column in reads(program, name)))
@@ -64,7 +64,7 @@ def inputs_of(program: typed.Program | typed.AggregateProgram, name: str) -> lis
 
 
 def reads(program: typed.Program, name: str) -> list[tuple[bool, str]]:
-    """The columns that a field is computed from, each with whether it is of the rows that a window ranges over."""
+    """The columns from which a field is computed, each with True if it is read on the rows of a window."""
     given = list(values(program))
     slots: dict[int, list[typed.Expression]] = {}
     for slot, _, value in given:
@@ -88,7 +88,7 @@ def reads(program: typed.Program, name: str) -> list[tuple[bool, str]]:
 
 
 def _framed(expression: typed.Expression) -> Iterator[tuple[bool, Any]]:
-    """The parts of an expression, each with whether it is evaluated on rows of a window; an offset is the record's."""
+    """The parts of an expression, each with True if it is evaluated on a window's rows; offsets are not."""
     stack: list[tuple[bool, Any]] = [(False, expression)]
     while stack:
         in_frame, current = stack.pop()
@@ -115,7 +115,7 @@ def conjuncts(expression: typed.Expression) -> list[typed.Expression]:
 
 
 def with_constants(node: Any, constants: Mapping[str, Any]) -> Any:
-    """The tree with known system values (by path) as literals; nothing is rebuilt that need not be."""
+    """The tree with known system values (by path) as literals. Unchanged parts are shared with the original."""
     if isinstance(node, tuple):
         changed = tuple(with_constants(item, constants) for item in node)
         return node if all(new is old for new, old in zip(changed, node, strict=True)) else changed

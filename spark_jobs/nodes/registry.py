@@ -1,4 +1,4 @@
-"""The node types, found by their place: every package beside this module that has a `config.py` with a `NODE`."""
+"""The node types: every package next to this module that has a `config.py` with a `NODE`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def node_types() -> dict[str, NodeType]:
     found: dict[str, NodeType] = {}
     for module in sorted(pkgutil.iter_modules(spark_jobs.nodes.__path__), key=lambda module: module.name):
         name = f"spark_jobs.nodes.{module.name}.config"
-        # Packages without configuration are steps that the planner makes by itself.
+        # Packages without configuration are steps that the planner adds by itself.
         if module.ispkg and importlib.util.find_spec(name) is not None:
             declared = importlib.import_module(name).NODE
             found[declared.kind] = declared

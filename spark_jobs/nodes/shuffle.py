@@ -1,7 +1,7 @@
 """Shuffles: records are sent to the task that receives all records of their key, and then restored to record order.
 
 A `ShuffleWriter` ends the work of a task on its records and sends each to the partition of its key. A `ShuffleReader`
-has all records of one partition and sends its results on to `RestoreOrder`, which puts them into record order.
+has all records of one partition and sends its results to `RestoreOrder`, which puts them into record order.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from spark_jobs.nodes import node
 
 
-#: Ranks are few if each of them has at least this many range partitions.
+#: Ranks are few if there are at least this many range partitions for each of them.
 _FEW = 4
 
 
 @dataclass
 class _Waiting:
-    """The waiting records of one merge path, and the rank of their places."""
+    """The buffered records of one merge path, and the rank of their places."""
 
     rank: int
     tables: list[pa.Table] = field(default_factory=list)
@@ -47,7 +47,7 @@ class ShuffleWriter(operator.Operator):
 
     Args:
         exchange: the group exchange.
-        partitions: how many partitions it has.
+        partitions: the number of its partitions.
     """
 
     exchange: int = 0
@@ -62,7 +62,7 @@ class ShuffleWriter(operator.Operator):
     def hashed(
         self, batch: batches.Batch, names: Sequence[tuple[str, types.Type]]
     ) -> tuple[batches.Batch, dict[str, pa.Array]]:
-        """The records that have usable keys, and comparable ones for some columns; others go to the dead letters."""
+        """The records with usable keys, and comparable keys for some columns. Other records go to the dead letters."""
         columns: dict[str, pa.Array] = {}
         bad = np.zeros(batch.count, dtype=bool)
         failures: list[engine.RowFailure] = []
@@ -84,7 +84,7 @@ class ShuffleWriter(operator.Operator):
         return batch.take(good), {name: column.take(good) for name, column in columns.items()}
 
     def refused(self, batch: batches.Batch, failures: Sequence[engine.RowFailure]) -> None:
-        """Records have no usable keys: nothing but that they fail, unless a subclass has more to say."""
+        """Handle records without usable keys: they only fail, unless a subclass overrides this."""
 
     def sent(self, merge_path: order.MergePath, table: pa.Table) -> pa.Table:
         """The records of a merge path that are sent: all of them, unless a subclass drops some."""
@@ -115,7 +115,7 @@ class ShuffleWriter(operator.Operator):
     def _send(self, name: order.MergePath, waiting: _Waiting) -> None:
         if not waiting.rows:
             return
-        # No variable here refers to the records, so each form of them can be freed as soon as the next one is made.
+        # No variable here refers to the records, so each form of them can be freed as soon as the next one exists.
         for number, part in self.split(self.sent(name, self._taken(waiting))):
             self.leave(part.num_rows)
             self.context.exchanges.send(self.exchange, number, waiting.rank, part)
@@ -146,13 +146,13 @@ class ShuffleWriter(operator.Operator):
 
 @dataclass
 class ShuffleReader(operator.Operator):
-    """Receives a hash exchange. Its results go to the range exchange, or on in the task if it is the only one.
+    """Receives a hash exchange. Sends its results to the range exchange, or pushes them if there is one partition only.
 
     Args:
         exchange: the range exchange; None with a single partition.
         partitions: the number of range partitions.
-        number_of_partition: which partition of the group exchange this is.
-        before: what the records came from before the exchange: the range partitions share their places.
+        number_of_partition: the number of this partition of the group exchange.
+        before: the inputs of the records before the exchange; the range partitions divide these places.
     """
 
     exchange: int | None = None
@@ -167,7 +167,7 @@ class ShuffleReader(operator.Operator):
         self.counts.update(dict(json.loads(message)))
 
     def send_in_order(self, table: pa.Table) -> None:
-        """Rows, with their places, to the partitions that hold these places."""
+        """Send rows, with their places, to the range partitions of these places."""
         assert self.exchange is not None
         self.leave(table.num_rows)
         range_partitions = self.before.range_partitions(table.column(order.AT), self.partitions, self.counts)
@@ -182,19 +182,19 @@ class RestoreOrder(operator.Operator):
     step: node.Step
     number_of_partition: int = 0
 
-    #: The columns that records are sorted by.
+    #: The columns by which records are sorted.
     ordered_by: ClassVar[tuple[str, ...]] = (order.AT,)
 
     def open(self) -> None:
         self.records = spill.ExternalSorter(self.context, self.step.name, self.ordered_by)
 
     def receive(self, table: pa.Table) -> None:
-        """Records from one partition."""
+        """Add the records of one partition."""
         self.enter(table.num_rows)
         self.records.add(table)
 
     def finish(self) -> None:
-        """All records of the range, in their order."""
+        """Push all records of the range in order."""
         push_all(self, self.records, self.origin(), self.ordered_by)
 
     def origin(self) -> batches.Origin:
@@ -205,7 +205,7 @@ class RestoreOrder(operator.Operator):
 def push_all(
     given: operator.Operator, records: spill.ExternalSorter, origin: batches.Origin, by: Sequence[str] = (order.AT,)
 ) -> None:
-    """Give records on in their order, without what put them into it."""
+    """Push records in order, without the columns that order them."""
     done = 0
     for table in records.tables():
         data = batches.gather(table.drop_columns(list(by)))

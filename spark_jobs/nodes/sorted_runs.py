@@ -1,13 +1,13 @@
 """External merge sort: orders any number of rows, with a few blocks in memory at a time.
 
 A run is sorted rows in blocks, with the sort key of each block's first row. These first keys are known without reading
-the blocks, so they divide all runs into ranges of about equal size (`splitters`). A range takes the blocks that may
-have rows of it (`between`), and no key is in two ranges: what is put in order within each range is in order as a whole.
-`ranges` does so for one reader, block by block, and reads each block once.
+the blocks, so they divide all runs into ranges of about equal size (`splitters`). A range reads the blocks that may
+have rows of it (`between`). No key is in two ranges, so sorting each range sorts the whole. `ranges` does this for one
+reader and reads each block once.
 
-The callers differ in where their runs are: spilled rows (`spill.py`), dead letters in the files of tasks
+Callers store their runs in different places: spilled rows (`spill.py`), dead letters in the files of tasks
 (`execute/dlq/`), facts of correlation groups in mapped files (`execute/correlation/`), and records of sorted outputs
-that tasks merge, each a range of them (`execute/delivery/merging.py`).
+(`execute/delivery/merging.py`), of which each merging task reads a range.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from spark_jobs.nodes import packed_sort, sorting
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    #: A row's sort key: numbers or bytes, the most important one first.
+    #: A row's sort key: numbers or bytes, the most significant one first.
     Key = tuple[Any, ...]
 
 
@@ -37,8 +37,8 @@ class Block:
 
     Args:
         first: the key of the first row.
-        size: how much it counts in a range: bytes or rows.
-        read: gives the rows.
+        size: its contribution to a range's size: bytes or rows.
+        read: reads the rows.
     """
 
     first: Key
@@ -50,7 +50,7 @@ class Block:
 
 
 def order(table: pa.Table, by: Sequence[str]) -> pa.Array:
-    """The positions of a table's rows in the order of some columns of numbers or bytes; equal rows keep theirs."""
+    """The positions of a table's rows sorted by some columns of numbers or bytes. The sort is stable."""
     if len(by) == 1:
         column = table.column(by[0]).combine_chunks()
         return (
@@ -69,7 +69,7 @@ def _numbers(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def is_sorted(table: pa.Table, by: Sequence[str]) -> bool:
-    """Whether rows are in the order of some columns of numbers. Looking is much cheaper than sorting."""
+    """True if rows are sorted by some columns of numbers. This check is much cheaper than sorting."""
     count = table.num_rows
     is_after, is_equal = np.zeros(max(count - 1, 0), dtype=bool), np.ones(max(count - 1, 0), dtype=bool)
     for name in by:
@@ -87,7 +87,7 @@ def key_at(table: pa.Table | pa.RecordBatch, by: Sequence[str], row: int) -> Key
 
 
 def rows_before(table: pa.Table | pa.RecordBatch, by: Sequence[str], bound: Key, side: Literal["left", "right"]) -> int:
-    """The number of rows of a sorted table before a bound; with `side` "right", including those equal to it."""
+    """The number of rows of a sorted table before a bound; with `side` "right", also the rows equal to it."""
     start, end = 0, table.num_rows
     for name, value in zip(by, bound, strict=True):
         column = table.column(name).slice(start, end - start)
@@ -105,7 +105,7 @@ def _before(column: pa.ChunkedArray | pa.Array, value: Any, side: Literal["left"
 
 
 def blocks(table: pa.Table, by: Sequence[str], rows: int) -> list[Block]:
-    """A run that is at hand, in blocks of so many rows."""
+    """A run that is in memory, in blocks of `rows` rows."""
     starts = range(0, table.num_rows, rows)
     return [Block(key_at(table, by, start), rows, partial(table.slice, start, rows)) for start in starts]
 
@@ -114,12 +114,12 @@ def blocks(table: pa.Table, by: Sequence[str], rows: int) -> list[Block]:
 
 
 def splitters(blocks: Iterable[tuple[Key, int]], most: int) -> list[Key]:
-    """Keys that cut runs into ranges.
+    """Keys that divide runs into ranges.
 
     Args:
         blocks: first key and size of each block, in any order.
-        most: the size of the blocks that begin in a range, unless a single one, or those of one key, have more. What
-            is left of blocks that began earlier comes on top: at most one block of each run.
+        most: the maximal size of the blocks that begin in a range, unless a single block, or the blocks of one key,
+            exceed it. The rest of blocks that began earlier adds at most one block of each run.
     """
     found: list[Key] = []
     size = 0
@@ -132,7 +132,7 @@ def splitters(blocks: Iterable[tuple[Key, int]], most: int) -> list[Key]:
 
 
 def between(firsts: Sequence[Key], low: Key | None, high: Key | None) -> range:
-    """The blocks of a run that may have rows with `low <= key < high`, by their first keys; None is no bound.
+    """The blocks of a run that may have rows with `low <= key < high`, by their first keys. None means no bound.
 
     A key must not begin two blocks of the run.
     """

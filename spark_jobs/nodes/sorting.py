@@ -1,9 +1,9 @@
 """Sort keys as bytes: one binary value per record, whose byte order is the requested order of a list of fields.
 
-Whatever the fields are, sorting, merging and dividing into ranges then compare one column. Where several columns can be
-compared, `columns` returns the same order in numbers. Each field begins with a byte that puts nulls first or last, and
-the bytes of the value, inverted where the order is descending: numbers as 8 bytes, most significant first; texts in
-UTF-8 with an end mark. Values that carry their kind are ordered by kind first (see `_dynamic`).
+Sorting, merging and dividing into ranges then compare one column, whatever the fields are. `columns` returns the same
+order as numbers, for callers that can compare several columns. Each field begins with a byte that puts nulls first or
+last. The bytes of the value follow, inverted in descending order: numbers as 8 bytes, most significant first; texts in
+UTF-8 with an end mark. Dynamic values are ordered by their type first (see `_dynamic`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 KEY = pa.large_binary()
 _SIGN = np.uint64(1 << 63)
 _NULL_FIRST, _VALUE, _NULL_LAST = 0, 1, 2
-#: Ends a text, below every byte that can go on: a zero byte in a text is followed by one that is no end.
+#: The end mark of a text sorts before every continuation: a zero byte in a text is followed by a byte that is no end.
 _END, _ZERO = b"\0\0", b"\0\xff"
-#: The order of kinds in a column that has several; containers are alike.
+#: The order of types in a dynamic column. Containers rank equal.
 _RANKS = {
     types.Kind.BOOL: b"\0", types.Kind.INT: b"\1", types.Kind.FLOAT: b"\1", types.Kind.DECIMAL: b"\1",
     types.Kind.STRING: b"\2", types.Kind.DATE: b"\3", types.Kind.DATETIME: b"\4",
@@ -39,9 +39,9 @@ def field(column: pa.Array, static: types.Type, *, descending: bool = False, nul
 
     Args:
         column: its values.
-        static: their type.
-        descending: whether large values come first.
-        nulls_first: whether nulls come before all values, else after them; `descending` has no part in it.
+        static: the type of the values.
+        descending: large values come first.
+        nulls_first: nulls come before all values, otherwise after them, whatever `descending` is.
     """
     if _has_kinds(static):
         body = _dynamic(column, static)
@@ -62,9 +62,9 @@ def field(column: pa.Array, static: types.Type, *, descending: bool = False, nul
 def columns(
     column: pa.Array, static: types.Type, *, descending: bool = False, nulls_first: bool = False
 ) -> list[pa.Array]:
-    """Sort keys as columns of signed numbers and bytes without nulls, the most important one first.
+    """Sort keys as columns of signed numbers and bytes without nulls, the most significant one first.
 
-    They are made and compared in a part of the time of `field`, whose bytes are one value.
+    Making and comparing them takes a fraction of the time of `field`.
     """
     if _has_kinds(static):
         return [field(column, static, descending=descending, nulls_first=nulls_first)]
@@ -110,14 +110,14 @@ def _marks(column: pa.Array, *, nulls_first: bool) -> np.ndarray:
 
 
 def joined(parts: Sequence[pa.Array]) -> pa.Array:
-    """The bytes of several fields, one after another."""
+    """Concatenate the bytes of several fields."""
     if len(parts) == 1:
         return parts[0]
     return pc.binary_join_element_wise(*parts, pa.scalar(b"", KEY))
 
 
 def big_endian(numbers: Any) -> np.ndarray:
-    """Unsigned numbers as rows of 8 bytes that have their order."""
+    """Unsigned numbers as rows of 8 bytes that sort like the numbers."""
     wide = np.asarray(numbers, dtype=">u8")
     return wide.view(np.uint8).reshape(len(wide), 8)
 
@@ -130,12 +130,12 @@ def fixed(matrix: np.ndarray) -> pa.Array:
 
 
 def binary(ends: np.ndarray, data: Any) -> pa.Array:
-    """Bytes by where they end, in something that holds them."""
+    """Byte values from their end offsets and the concatenated data."""
     return pa.Array.from_buffers(KEY, len(ends) - 1, [None, pa.py_buffer(ends), pa.py_buffer(data)])
 
 
 def number(column: pa.Array, static: types.Type) -> np.ndarray:
-    """Numbers, dates and truth values as unsigned numbers in the same order; Decimals whose units fit 64 bits."""
+    """Numbers, dates and booleans as unsigned numbers in the same order. Decimals must have units that fit 64 bits."""
     if static.kind is types.Kind.FLOAT:
         return _float(column.fill_null(0.0).to_numpy(zero_copy_only=False))
     if static.kind is types.Kind.DECIMAL:
@@ -148,13 +148,13 @@ def number(column: pa.Array, static: types.Type) -> np.ndarray:
 
 
 def _words(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Decimals of one scale as two unsigned numbers each, which have their order together."""
+    """Decimals of one scale as two unsigned numbers each, which sort together like the Decimals."""
     low, high = decimal_units.words(column)
     return high.view(np.uint64) ^ _SIGN, low
 
 
 def _float(numbers: np.ndarray) -> np.ndarray:
-    """0.0 and -0.0 are alike; NaN comes after all numbers."""
+    """Floats as unsigned numbers: 0.0 equals -0.0, and NaN comes after all numbers."""
     plain = numbers + 0.0
     plain[np.isnan(plain)] = np.nan
     bits = plain.view(np.uint64)
@@ -170,22 +170,22 @@ def _text(column: pa.Array) -> pa.Array:
 
 
 def _inverted(body: pa.Array) -> pa.Array:
-    """The opposite order. Bodies end in a mark or are as long as all of their kind, so that none begins another."""
+    """The reverse order. Bodies have an end mark or equal lengths, so none is a prefix of another."""
     ends = np.frombuffer(body.buffers()[1], dtype=np.int64)[body.offset : body.offset + len(body) + 1]
     data = np.frombuffer(body.buffers()[2], dtype=np.uint8)[ends[0] : ends[-1]] if len(body) else np.zeros(0, np.uint8)
     return binary(np.ascontiguousarray(ends - ends[0]), ~data)
 
 
 def _dynamic(column: pa.Array, static: types.Type) -> pa.Array:
-    """Values that carry their kind: truth values, numbers, texts, dates, date-times, containers (all alike)."""
+    """Dynamic values: booleans, numbers, texts, dates, date-times, then containers, which rank equal."""
     found = values.from_arrow(column, static)
     return pa.array([b"" if value is None else _value(value) for value in found], KEY)
 
 
 def _parts(number: Any) -> list[float]:
-    """A number as the nearest float, what it has more than that, likewise, and what it still has more.
+    """A number as the sum of three floats, each the nearest to the rest.
 
-    So all 64 bits of an Int count and all 38 digits of a Decimal: two of them differ by more than three floats lose.
+    They hold all 64 bits of an Int and all 38 digits of a Decimal: different numbers have different parts.
     """
     near = float(number)
     if isinstance(number, float):

@@ -1,8 +1,8 @@
-"""Buffers rows of a task until all have come: in memory while they fit its share, then in runs on local disk.
+"""Buffers rows of a task until all have arrived: in memory while they fit its share, then in runs on local disk.
 
-`ExternalSorter` returns rows by their places, `ExternalMap` by their keys. Both count what they hold in the task's pool
-(`memory.py`), spill when asked, and read spilled rows back in blocks. If the rows of a single key do not fit, that is
-E310.
+`ExternalSorter` returns rows by their places, `ExternalMap` by their keys. Both reserve their bytes in the task's pool
+(`memory.py`), spill on request, and read spilled rows back in blocks. If the rows of a single key do not fit, they
+raise E310.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from spark_jobs.nodes.records import order
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-#: Spilled rows are split by key into so many partitions, each again where it does not fit.
+#: Spilled rows are split by key into this many partitions. A partition that does not fit is split again.
 FAN_OUT = 16
 _MOST_SPLITS = 6
-#: Sorted runs that are merged at once, a block of each in memory.
+#: The maximal number of sorted runs that are merged at once, with a block of each in memory.
 MOST_RUNS = 32
 
 
@@ -43,12 +43,12 @@ class SpillContext(Protocol):
 
 
 class ResourcesExhausted(Exception):
-    """There is no room left: in memory (E310), under the cap (E320), or on the volume (E321, E900).
+    """There is no space left: in memory (E310), under the cap (E320), or on the volume (E321, E900).
 
     Args:
-        code: which.
-        message: what, where, and how to mend it.
-        node: whose rows they are.
+        code: one of these codes.
+        message: the problem, its place and its remedy.
+        node: the node whose rows do not fit.
     """
 
     def __init__(self, code: str, message: str, node: str) -> None:
@@ -72,10 +72,10 @@ class ExternalSorter:
     """Sorts rows by their places, or by other columns, and spills sorted runs if memory is short.
 
     Args:
-        room: the task.
-        node: whose rows they are.
-        by: the columns that order them, the most important one first; numbers or bytes, without nulls.
-        keyed: makes such columns where rows come without; it is asked only for what is spilled (see `as_added`).
+        room: the memory and spill folder of the task.
+        node: the node that owns the rows.
+        by: the columns that order them, the most significant one first; numbers or bytes, without nulls.
+        keyed: adds these columns to rows that lack them. It is called only for rows that are spilled (see `as_added`).
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ExternalSorter:
         self._keyed = keyed
         self._held: list[pa.Table] = []
         self._reservation = room.memory_pool.reserve(self._spill_held)
-        #: Sorted runs by how often their rows were merged: as many of a level as can be make one of the next.
+        #: Sorted runs by the number of merges of their rows: `MOST_RUNS` runs of a level make one run of the next.
         self._levels: list[list[list[sorted_runs.Block]]] = []
 
     def add(self, table: pa.Table) -> None:
@@ -99,7 +99,7 @@ class ExternalSorter:
         self._reservation.add(table.nbytes)
 
     def as_added(self) -> list[pa.Table] | None:
-        """The rows as they came, where all of them are held; None where some are not. The place holds them still."""
+        """The rows in the order of `add`, if all of them are in memory, else None. They stay reserved."""
         if self._levels:
             return None
         held, self._held = self._held, []
@@ -107,13 +107,13 @@ class ExternalSorter:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Within, the buffered rows are in use and not released; afterwards they are freed."""
+        """Keep the buffered rows from being released inside this context, and free them afterwards."""
         with self._reservation.busy():
             yield
             self._reservation.close()
 
     def tables(self) -> Iterator[pa.Table]:
-        """The rows, in tables one after another; can be asked for once."""
+        """The sorted rows, as consecutive tables. May be called once."""
         with self._reservation.busy():
             if self._levels:
                 if self._held:
@@ -149,7 +149,7 @@ class ExternalSorter:
         return pa.table({name: _ordered(columns, indices) for name in names})
 
     def _spill(self, tables: Iterable[pa.Table]) -> list[sorted_runs.Block]:
-        """A sorted run on disk."""
+        """Write a sorted run to disk."""
         return [self._block(piece) for table in tables for piece in slices(table, self._block_bytes)]
 
     def _block(self, table: pa.Table) -> sorted_runs.Block:
@@ -161,26 +161,26 @@ class ExternalSorter:
 
     @property
     def _block_bytes(self) -> int:
-        """Blocks are small enough for one of each run to be held."""
+        """The size of a block: small enough for one block of each run to be in memory."""
         return max(self._room.memory_pool.limit // MOST_RUNS, 1)
 
 
 def _ordered(columns: list[pa.ChunkedArray], indices: pa.Array) -> pa.Array:
-    """The last of the columns, which goes, in an order."""
+    """Pop the last column, and return it in the given order."""
     return columns.pop().combine_chunks().take(indices)
 
 
 class ExternalMap:
-    """Rows that come back so that all of a key are in one piece.
+    """Groups rows by their keys: all rows of a key come back merged, in one table.
 
     Args:
-        room: the task.
-        node: whose rows they are.
-        keys: the names of the key columns; none is a single key.
-        merge: what is to be done with rows of equal keys, as soon as they meet: gets tables in the order they were
-            added, gives one with a row per key, and may be asked again about its own results.
-        row_bytes: what merging allocates for each row beside copies of it.
-        splits: how often the rows were split by key already.
+        room: the memory and spill folder of the task.
+        node: the node that owns the rows.
+        keys: the names of the key columns; without any, all rows have the same key.
+        merge: merges rows of equal keys as soon as possible. It gets tables in the order in which they were added, and
+            returns a table with one row per key. It may be called again with its own results.
+        row_bytes: the bytes that merging allocates for each row besides copies of the row.
+        splits: the number of times that the rows have already been split by key.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class ExternalMap:
         self._reservation.add(table.nbytes)
 
     def tables(self) -> Iterator[pa.Table]:
-        """Merged rows: each key in one row of one table; can be asked for once."""
+        """The merged rows: each key is one row of one table. May be called once."""
         with self._reservation.busy():
             if not self._spilled:
                 for _, table in self._merged():
@@ -227,7 +227,7 @@ class ExternalMap:
             yield from inner.tables()
 
     def deeper(self) -> Spillable:
-        """A buffer for a spilled part of the keys, which splits them further."""
+        """A buffer for a spilled partition of the keys, which splits them further."""
         return ExternalMap(
             self._room, self._node, self._keys, self._merge, row_bytes=self._row_bytes, splits=self._splits + 1
         )
@@ -269,7 +269,7 @@ class ExternalMap:
 
 
 def checked(room: SpillContext, node: str, held: int) -> int:
-    """The bytes of rows that splitting does not make fewer: they may fill a part of the share, not more.
+    """Check rows that splitting cannot reduce: they may fill a part of the share. Returns their bytes.
 
     Raises:
         ResourcesExhausted: they do not fit (E310).
@@ -293,18 +293,18 @@ def merged(
     row_bytes: int,
     salt: int,
 ) -> Iterator[tuple[int | None, pa.Table]]:
-    """Rows of equal keys merged: at once, or one piece of the keys after another where that would take too much.
+    """Merge rows of equal keys: all at once, or one partition of the keys after another if memory is short.
 
     Args:
-        tables: the rows; the list is emptied, so that they go as soon as they can.
-        keys: see `Keyed`.
-        merge: see `Keyed`.
-        room: what may be allocated for it.
-        row_bytes: see `Keyed`.
-        salt: how the keys are split, see `partition.numbers`.
+        tables: the rows. The list is emptied, so that tables are freed as soon as possible.
+        keys: see `ExternalMap`.
+        merge: see `ExternalMap`.
+        room: the bytes that merging may allocate.
+        row_bytes: see `ExternalMap`.
+        salt: the salt for splitting the keys (see `partition.numbers`).
 
     Yields:
-        Tables with a row per key, each with the number of its piece; None where there is one piece.
+        Tables with a row per key, each with the number of its partition; None if there is only one.
     """
     if not tables:
         return
@@ -322,7 +322,7 @@ def merged(
 
 
 def _taken(tables: list[pa.Table]) -> Iterator[pa.Table]:
-    """The tables in their order; each is in the list no more."""
+    """Remove the tables from the list, in order."""
     tables.reverse()
     while tables:
         yield tables.pop()

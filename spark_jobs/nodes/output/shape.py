@@ -164,7 +164,7 @@ def _undeclared(step: OutputStep, undeclared: Sequence[str]) -> tuple[dict[str, 
 
 
 def _late(shape: Shape, found: Written | None) -> Written:
-    """The column of a field that no schema declares: in the files perhaps, else there is nothing for it."""
+    """The column of a field that no schema declares: an undeclared column of the files, or one that is always null."""
     read = types.STRING.or_null() if found is None else found.read
     return Written(found.source if found else None, shape.label, read, shape.written(read), shape)
 
@@ -175,5 +175,5 @@ def file_schema(columns: Sequence[Written]) -> schema.Schema:
 
 
 def takes_undeclared(shapes: Sequence[Shape] | None, columns: Sequence[Any]) -> bool:
-    """Whether undeclared columns are written: where there is no format schema, or it has fields beside the columns."""
+    """True if undeclared columns are written: there is no format schema, or it has fields that are no columns."""
     return shapes is None or len(columns) < len(shapes)

@@ -1,4 +1,4 @@
-"""Columns of records as a format schema wants them in the file: types, forms of dates, defaults, rounded numbers."""
+"""Converts columns of records as a format schema demands: types, date formats, defaults, rounded numbers."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _DATES = (Kind.DATE, Kind.DATETIME)
 
 
 def shaped(columns: Sequence[Written], arrays: list[pa.Array], count: int) -> tuple[list[pa.Array], Failures]:
-    """The columns as written, and the failures of records whose values do not convert, do not fit, or are missing.
+    """The converted columns, and the failures of records whose values do not convert, do not fit, or are missing.
 
     Args:
         columns: the columns of the file.
-        arrays: what the records have for them.
-        count: how many records there are.
+        arrays: the records' values for these columns.
+        count: the number of records.
     """
     problems = Problems(count)
     texts: dict[int, pa.StringArray] = {}
@@ -52,7 +52,7 @@ def shaped(columns: Sequence[Written], arrays: list[pa.Array], count: int) -> tu
 def _column(
     column: Written, shape: Shape, array: pa.Array, problems: Problems, number: int
 ) -> tuple[pa.Array, pa.StringArray]:
-    """A column, and the texts that messages show of it; notes what is wrong."""
+    """A converted column, and its values as texts for messages. Failures are added to `problems`."""
     static = shape.value_type(column.read)
     texts = cell_text.texts(array, column.read)
     named = SourceColumn(column.name, static, shape.is_required)
@@ -77,13 +77,13 @@ def _column(
 
 
 def _has_digits(read: Type, static: Type) -> bool:
-    """Whether all Decimals of a type have the digits that another one declares."""
+    """True if all Decimals of the type `read` fit the digits that the type `static` declares."""
     scale = static.scale is None or read.scale == static.scale
     return scale and (static.precision is None or read.precision == static.precision)
 
 
 def _converted(array: pa.Array, texts: pa.StringArray, read: Type, static: Type) -> tuple[pa.Array, np.ndarray]:
-    """A column with values of another type; dates become moments and moments their days, the rest is read as text."""
+    """A column converted to another type. Dates become moments, moments become dates; others are read as text."""
     if static.kind is Kind.STRING:
         return texts, coerce.NO_ROWS
     if {read.kind, static.kind} == set(_DATES):
@@ -93,14 +93,14 @@ def _converted(array: pa.Array, texts: pa.StringArray, read: Type, static: Type)
         return _of_scale(array, read, static)
     if read.kind is Kind.DECIMAL and static.kind is Kind.INT:
         texts = pc.replace_substring_regex(texts, r"\.0+$", "")
-    # Empty text becomes null, as an empty cell does when it is read.
+    # An empty text becomes null, like an empty cell that is read.
     given: pa.StringArray = pc.replace_with_mask(texts, pc.equal(texts, ""), pa.scalar(None, pa.string()))
     done = coerce.convert(given, static)
     return done.array, done.failed
 
 
 def _of_scale(array: pa.Array, read: Type, static: Type) -> tuple[pa.Array, np.ndarray]:
-    """Decimals rounded half away from zero to the scale of a type; those that have too many digits then fail."""
+    """Decimals rounded half away from zero to the scale of a type. Decimals that then have too many digits fail."""
     assert static.scale is not None
     if not read.is_dynamic:
         rounded, failed = decimal_columns.rescaled(array, static.scale)
@@ -113,7 +113,7 @@ def _of_scale(array: pa.Array, read: Type, static: Type) -> tuple[pa.Array, np.n
 
 
 def _rounded(array: pa.Array, scale: int) -> pa.Array:
-    """Numbers rounded to `scale` digits after the decimal point, halves away from zero, by their decimal text."""
+    """Numbers rounded to `scale` digits after the decimal point, halves away from zero, through their decimal text."""
     texts = cell_text.texts(array, types.FLOAT)
     is_long = pc.fill_null(pc.match_substring_regex(texts, rf"\.[0-9]{{{scale + 1},}}$"), False)
     if not pc.any(is_long, min_count=0).as_py():
@@ -126,7 +126,7 @@ def _rounded(array: pa.Array, scale: int) -> pa.Array:
 
 
 def _dates(array: pa.Array, form: str) -> pa.StringArray:
-    """Dates and moments in a form, each of them once."""
+    """Dates and moments in a date format. Each distinct value is formatted once."""
     encoded = pc.dictionary_encode(array)
     written = [None if one is None else strftime.write(one, form) for one in encoded.dictionary.to_pylist()]
     return pa.array(written, pa.string()).take(encoded.indices)

@@ -36,7 +36,7 @@ class IfExists(StrEnum):
 class OutputColumn:
     """A column of the file: the record's column and the name it is written under.
 
-    Where a format schema shapes it, `type` is that of what is written, and `read` that of the record's column.
+    If a format schema shapes it, `type` is the type in the file, and `read` the type of the record's column.
     """
 
     source: str
@@ -60,7 +60,7 @@ SIDECAR = ".meta.json"
 
 @dataclass(frozen=True)
 class ChunkRule:
-    """The rule that cuts an output into numbered files.
+    """The rule that splits an output into numbered files.
 
     `naming` has `{stem}`, `{ext}` and `{seq}` or `{seq:0N}`.
     """
@@ -78,11 +78,11 @@ class OutputStep(node.Step):
     """An output, bound.
 
     Args:
-        path: the path template, relative to the base directory, with the tokens filled in that are known at plan time.
-        format: `csv`, `json`, …; `options` is that format's write options.
+        path: the path template, relative to the base directory. Tokens that are known at plan time are filled in.
+        format: `csv`, `json`, …; `options` are the format's write options.
         columns: the columns to write, after `include_unmapped`, `exclude` and `mapping`; undeclared columns follow.
-        writes_undeclared: whether undeclared columns are written; `exclude` and `mapping` (output name to source name)
-            apply to them too.
+        writes_undeclared: undeclared columns are written. `exclude` and `mapping` (output name to source name) apply to
+            them too.
     """
 
     kind: ClassVar[str] = "output"
@@ -98,27 +98,27 @@ class OutputStep(node.Step):
     unique_suffix_width: int = 0
     sort_order: tuple[SortField, ...] = ()
     split: ChunkRule | None = None
-    #: Whether `path` is a folder that gets what tasks write as files of their own.
+    #: `path` is a folder that receives the part files of tasks as they are.
     parts: bool = False
-    #: The source whose files each have an output file of their own.
+    #: The source if each of its files has an output file of its own.
     by_file: str | None = None
     write_meta: bool = False
     label: str | None = None
-    #: CSV: whether the header row is written.
+    #: CSV: write the header row.
     include_header: bool = True
-    #: Whether nulls are written in formats that would leave them out: `null` in JSON, an empty element in XML.
+    #: Write nulls in formats that would leave them out: `null` in JSON, an empty element in XML.
     preserve_nulls: bool = False
-    #: The format schema of fixed-width files, as plain nested tuples; None elsewhere.
+    #: The format schema of fixed-width files, as plain nested tuples; None in other formats.
     layout: Any = None
-    #: The fields of the format schema, which says what is written; None without one.
+    #: The fields of the format schema, which select the columns; None without a format schema.
     shapes: tuple[Shape, ...] | None = None
     #: The names in `mapping` and `exclude` that no schema declares, but files may contain.
     undeclared: tuple[str, ...] = ()
-    #: What the header of its files is made of, of the first record's document: paths and types.
+    #: The paths and types of the header values. They come from the document of the first record.
     header: tuple[tuple[str, types.Type], ...] = ()
     #: Overrides the pipeline's `correlation_fanout_policy` for this output.
     correlation_fanout_policy: str | None = None
-    #: Rules on all its records.
+    #: The rules on all its records.
     rules: tuple[Rule, ...] = ()
 
     @property
@@ -129,63 +129,63 @@ class OutputStep(node.Step):
 
     @property
     def has_path(self) -> bool:
-        """Whether its records go where `path` says, and not into a table that a database or a catalogue knows."""
+        """True if `path` decides where its records go; False for a table that a database or a catalog locates."""
         found = registry.named(self.format)
         return found.has_files or found.is_in_folder
 
     @property
     def place(self) -> str:
-        """The place that its records go to, for messages."""
+        """The path or table of its records, for messages."""
         return self.path if self.has_path else str(self.options.place)
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """The fields that the output is sorted and split by."""
+        """The fields by which the output is sorted and split."""
         group = (self.split.group_key,) if self.split and self.split.group_key else ()
         return (*self.sort_order, *group)
 
     @property
     def is_table(self) -> bool:
-        """Whether its records go into files of a table, which shows them once they are committed."""
+        """True if its records go into files of a table, which become visible when they are committed."""
         return registry.named(self.format).is_table
 
     @property
     def is_in_database(self) -> bool:
-        """Whether its records go into a table of a database."""
+        """True if its records go into a table of a database."""
         return registry.named(self.format).has_staging
 
     @property
     def is_indexed(self) -> bool:
-        """Whether records move after they were written, so that parts need an index."""
+        """True if records move after they have been written, so that parts need an index."""
         return bool(self.sort_order) or self.split is not None
 
     @property
     def begins_parts(self) -> bool:
-        """Whether tasks write what stands before records into each part: it becomes a file, and need not be copied."""
+        """True if each part begins with the text before its records, so that it can become a file without a copy."""
         format = registry.named(self.format)
         return self.parts and not (self.is_indexed or format.is_typed or format.is_framed)
 
     @property
     def module(self) -> str:
-        """Parts with an index have operators of their own, and so have those with a frame."""
+        """The module of the operators: parts with an index have their own, and so have parts with a frame."""
         if self.is_indexed:
             return "indexed"
         return "framed" if registry.named(self.format).is_framed else "run"
 
     @property
     def frame(self) -> Frame | None:
-        """The frame around the records of its files if it depends on them. Loads Arrow."""
+        """The frame around the records of its files, if its text depends on them. Loads Arrow."""
         return registry.named(self.format).frame(self.options)
 
     @property
     def column_properties(self) -> ColumnProperties:
-        """Undeclared columns are named by `mapping` and `exclude`, written, or sorted or split by."""
+        """Undeclared columns that `mapping` and `exclude` name, that are written, or that sort or split the output."""
         reads = self.writes_undeclared or any(each.type is None for each in self.fields)
         return ColumnProperties(names_undeclared=bool(self.undeclared), reads_undeclared=reads)
 
     @property
     def member_properties(self) -> MemberProperties:
-        """Headers may show envelopes of sources."""
+        """Headers may read envelopes of sources."""
         return MemberProperties(reads=frozenset(path for path, _ in self.header))
 
     @property
@@ -200,19 +200,19 @@ class OutputStep(node.Step):
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """The records that rules refer to."""
+        """The records to which its rules refer."""
         return (*super().needs, *rules.referenced(self.name, self.rules))
 
     def partitions(self, sizes: shape.Sizes) -> int:
-        """The number of partitions, by the size of the records that a rule brings together."""
+        """The number of partitions for rules that compare records, by the size of the records."""
         return rules.partitions(self.name, self.rules, sizes)
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
-        """Records are written where they are; sorted ones are runs, which tasks merge when all are written."""
+        """Records are written where they are. Sorted outputs write runs, which tasks merge later."""
         before = rules.phases(self.kind, self.name, self.checked_rules, partitions)
         indexes = [rule for rule in self.rules if isinstance(rule, rules.UniqueIndex)]
         if indexes:
-            # A record that the table does not take for itself must not be the first of those with its values.
+            # A record that the table rejects on its own must not count as the first of the records with its values.
             options = replace(self.options, is_checked_upstream=False)
             check = shape.LocalPhase(CheckStep(self.name, self.kind, replace(self, options=options, rules=())))
             before = (*before, check, *rules.phases(self.kind, self.name, indexes, partitions))
@@ -224,7 +224,7 @@ class OutputStep(node.Step):
         return (*before, shape.LocalPhase(self, arrival, side_output=values))
 
     def unwritable(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """The columns whose names the files would hold and cannot, each with what is wrong with it."""
+        """The columns whose names the files should contain but cannot, each with the reason."""
         if not self.options.writes_names(include_header=self.include_header):
             return
         encoding = self.options.encoding
@@ -238,7 +238,7 @@ class OutputStep(node.Step):
 
 @dataclass(frozen=True)
 class CheckStep(rules.RuleStep):
-    """The part of the output `name` that finds the records which its table does not take, before records meet.
+    """The part of the output `name` that rejects single records before records are compared with one another.
 
     Args:
         output: the output.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.nodes.records import order
 
-#: Records per batch that operators cut larger inputs into; small enough for a batch's columns to stay in cache.
+#: Operators split larger inputs into batches of this many records, whose columns stay in the cache.
 BATCH_ROWS = 65_536
 
 
@@ -27,16 +27,16 @@ class Origin(Protocol):
 
     @property
     def number(self) -> int:
-        """The number of the split or partition, for the places of its rows."""
+        """The number of the split or partition, which is part of its rows' places."""
 
     def identify(self, batch: Batch, indices: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
         """(source number, split number, 0-based row in the split) of these rows of the batch."""
 
     def of_rows(self, rows: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
-        """The origin of rows of the task's input, for origins that need nothing else."""
+        """The origin of rows of the task's input, for origins that need only the row numbers."""
 
     def texts(self, batch: Batch, indices: pa.Array) -> pa.RecordBatch | None:
-        """The declared columns of these rows' records as they were read; None when they are not at hand."""
+        """The declared columns of these rows' records as they were read; None if they are not in memory."""
 
     def source_values(self, batch: Batch) -> dict[str, Any]:
         """The `source.*` values for the batch."""
@@ -44,12 +44,12 @@ class Origin(Protocol):
 
 @dataclass
 class Batch:
-    """Records on their way.
+    """A batch of records, with their places and origin.
 
-    `data` has the columns; `rows` the row of each record in the task's input (a split's or a range partition's),
-    ascending, the same number for all children of an `emit each`. `merge_path` is the path through merges: the inputs
-    taken, outermost first. `branch` is that of the last route, as its number in `Context.branches`; where the records
-    differ, they have a column for it. `at` has their places in the stream that the operator takes (`order.py`).
+    `data` has the columns. `rows` has the row of each record in the task's input (a split or a range partition),
+    ascending; all children of an `emit each` share a number. `merge_path` is the path through merges: the inputs taken,
+    outermost first. `branch` is the branch of the last route, as its number in `Context.branches`; if the records
+    differ, they have a column for it. `at` has their places in the stream of the operator that took them (`order.py`).
     """
 
     data: pa.RecordBatch
@@ -68,7 +68,7 @@ class Batch:
 
     @property
     def places(self) -> pa.Array:
-        """The records' places, which an operator gives them when it takes them."""
+        """The records' places, which an operator assigns when it takes them."""
         assert self.at is not None
         return self.at
 
@@ -78,12 +78,12 @@ class Batch:
         return int(self.data.num_rows)
 
     def take(self, indices: pa.Array) -> Batch:
-        """These records, in this order."""
+        """The given records, in the given order."""
         at = None if self.at is None else self.at.take(indices)
         return replace(self, data=self.data.take(indices), rows=self.rows.take(indices), at=at)
 
     def slice(self, start: int, count: int) -> Batch:
-        """Some of its records that stand together."""
+        """A contiguous slice of its records."""
         at = None if self.at is None else self.at.slice(start, count)
         return replace(self, data=self.data.slice(start, count), rows=self.rows.slice(start, count), at=at)
 
@@ -98,9 +98,9 @@ class Batch:
 
 @dataclass(frozen=True)
 class GroupOrigin:
-    """Records that an exchange brought: their first records are named by the `$origin.*` columns."""
+    """The origin of groups that an exchange brought: the `$origin.*` columns name their first records."""
 
-    #: The number of the partition, for the places of its rows.
+    #: The number of the partition, which is part of its rows' places.
     number: int
 
     def identify(self, batch: Batch, indices: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
@@ -109,20 +109,20 @@ class GroupOrigin:
         return source, split, row
 
     def of_rows(self, rows: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
-        """Not known from a row number alone."""
+        """Raises: a row number alone does not identify a group's first record."""
         raise NotImplementedError("records of an exchange carry their origin")
 
     def texts(self, batch: Batch, indices: pa.Array) -> pa.RecordBatch | None:
-        """The first records are read again when dead letters are written."""
+        """None: the first records are read again when dead letters are written."""
         return None
 
     def source_values(self, batch: Batch) -> dict[str, Any]:
-        """A group has no file or row of its own."""
+        """Null for all: a group has no file or row of its own."""
         return {"source.file": MERGED, "source.name": MERGED, "source.path": MERGED}
 
 
 def overlay(data: pa.RecordBatch, added: dict[str, pa.Array]) -> pa.RecordBatch:
-    """The batch with more columns: known names keep their place, and new ones follow."""
+    """The batch with more columns. Known names keep their place, and new ones follow."""
     if not added:
         return data
     merged = dict(zip(data.schema.names, data.columns, strict=True))
@@ -131,18 +131,18 @@ def overlay(data: pa.RecordBatch, added: dict[str, pa.Array]) -> pa.RecordBatch:
 
 
 def repeated(value: Any, count: int) -> pa.Array:
-    """A system value for each of so many records, which it may be already."""
+    """A system value as a column of `count` records; a column stays as it is."""
     return value if isinstance(value, pa.Array) else pa.repeat(value, count)
 
 
 def undeclared(data: pa.RecordBatch, name: str) -> pa.Array:
-    """A column that the pipeline does not declare, as values of any kind; null where no file has it."""
+    """A column that the pipeline does not declare, as dynamic values; null where no file has it."""
     position = data.schema.get_field_index(columns.UNDECLARED.of(name))
     return data.column(position) if position >= 0 else pa.nulls(data.num_rows, pa.string())
 
 
 def indices_except(count: int, excluded: Sequence[int]) -> pa.Array:
-    """0 … count-1 without some, as int64."""
+    """The numbers 0 to `count` - 1 without the excluded ones, as int64."""
     keep = np.ones(count, dtype=bool)
     keep[list(excluded)] = False
     return pa.array(np.flatnonzero(keep))
@@ -162,7 +162,7 @@ def value_at(batch: Batch, name: str, row: int, static: types.Type) -> Any:
 
 
 def with_origin(batch: Batch, data: pa.RecordBatch, branches: Sequence[str]) -> pa.RecordBatch:
-    """Some columns of a batch's records, and the columns that say where the records were read, and which way they took.
+    """The given columns of a batch's records, with their origin columns and the column of their last route's branch.
 
     Args:
         batch: the records.

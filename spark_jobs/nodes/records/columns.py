@@ -1,8 +1,8 @@
 """Engine columns, which travel with the fields of a record. Each family is declared once, with its fate at each node.
 
-Their names begin with `$`, so no field is called like them, and programs see them as `$…` or not at all. Nodes ask here
-what goes on (`with_fate`) and never look at names themselves. A new column is a new `Family` in `FAMILIES`, and
-whatever makes and reads it.
+Their names begin with `$`, so no field can have the same name. Programs see them as `$…` or not at all. Nodes ask
+`with_fate` which columns to keep and never look at names themselves. A new column needs a new `Family` in `FAMILIES`,
+and code that makes and reads it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-#: The engine column of a row in the plan that stands for all undeclared columns of its records.
+#: The engine column that stands for all undeclared columns of records in a planned row.
 UNDECLARED_MAP = format.UNDECLARED_PREFIX[:-1]
 
 
@@ -36,7 +36,7 @@ class Fate(StrEnum):
     #: At a combine.
     OF_DRIVER = "goes on with the driver's records"
     #: At an aggregate.
-    OF_FIRST = "a group has that of its first record"
+    OF_FIRST = "a group has the value of its first record"
     #: Keys of the node's `config:` decide.
     CHOSEN = "goes on where the node's keys say so"
 
@@ -56,16 +56,16 @@ class Fates:
 
 @dataclass(frozen=True)
 class Family:
-    """Engine columns of one purpose: one alone, or one for each key where the name ends with a point.
+    """Engine columns of one purpose: a single column, or one for each key if the name ends with a point.
 
     Args:
         name: the column's name, or the prefix of the columns of all keys.
         holds: a description of its values.
         maker: the part of the engine that creates it.
         fates: its fate at each kind of node.
-        arrow: its type as Arrow names it; None where it has values of any type.
-        is_value: whether programs read it, as `$…`.
-        is_context: whether system values that programs read are found by it.
+        arrow: the name of its Arrow type; None if values may have any type.
+        is_value: programs read it, as `$…`.
+        is_context: system values that programs read are looked up by it.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Family:
 
     @property
     def type(self) -> pa.DataType:
-        """The type of what is the same for all."""
+        """The Arrow type of the columns, if it is the same for all of them."""
         import pyarrow as pa
 
         assert self.arrow is not None
@@ -105,7 +105,7 @@ META = Family(
     Fates(merge=Fate.FILLED, output=Fate.CHOSEN), is_value=True,
 )  # fmt: skip
 UNDECLARED = Family(
-    format.UNDECLARED_PREFIX, "an undeclared column of the files: texts, or values of any kind", "sources",
+    format.UNDECLARED_PREFIX, "an undeclared column of the files: texts, or dynamic values", "sources",
     Fates(combine=Fate.OF_DRIVER, output=Fate.CHOSEN),
 )  # fmt: skip
 CORRELATION = Family(
@@ -113,7 +113,7 @@ CORRELATION = Family(
     Fates(merge=Fate.SHARED, combine=Fate.CHOSEN, aggregate=Fate.CHOSEN, output=Fate.CHOSEN),
 )  # fmt: skip
 SOURCE = Family(
-    "$source.", "what a record itself knows of its source: its event time, totals of a group", "sources, aggregates",
+    "$source.", "facts about its source: the event time of a record, totals of a group", "sources, aggregates",
     Fates(combine=Fate.OF_DRIVER, aggregate=Fate.MADE), is_value=True,
 )  # fmt: skip
 PIPELINE = Family(
@@ -133,55 +133,55 @@ ORIGIN = (
 #: Their names.
 ORIGIN_NAMES = tuple(each.name for each in ORIGIN)
 IS_GROUP = Family(
-    "$origin.group", "whether it is no record of a file any more, but a group", "exchanges, on groups",
+    "$origin.group", "true for a group, which is no record of a file", "exchanges, on groups",
     Fates(combine=Fate.OF_DRIVER), "bool", is_context=True,
 )  # fmt: skip
 ROUTE = Family(
-    "$origin.route", "the number of the branch of its last route, where records of a batch differ", "exchanges",
+    "$origin.route", "the number of the branch of its last route, if records of a batch differ", "exchanges",
     Fates(route=Fate.MADE, combine=Fate.OF_DRIVER, aggregate=Fate.OF_FIRST), "int16", is_context=True,
 )  # fmt: skip
 PLACE = Family(
-    "$at", "the place of a record on its way between tasks, see `order.py`", "exchanges",
+    "$at", "the place of a record that is sent between tasks, see `order.py`", "exchanges",
     Fates(meet=Fate.GONE, combine=Fate.OF_DRIVER, aggregate=Fate.OF_FIRST), "int64",
 )  # fmt: skip
 GROUP = Family(
-    "$group", "which group of an aggregate it is, see `identity.py`; none where it is no group", "aggregates, with "
+    "$group", "the number of an aggregate's group, see `identity.py`; null for a record", "aggregates, with "
     "correlation keys", Fates(combine=Fate.OF_DRIVER, aggregate=Fate.MADE), "int64",
 )  # fmt: skip
 INHERITED = Family(
-    "$inherited.", "a field of the correlation key of what a combine has joined to a record, by the combine, its input "
+    "$inherited.", "a field of the correlation key of a record that a combine joined, by the combine, its input "
     "and the field", "combines", Fates(merge=Fate.FILLED, combine=Fate.OF_DRIVER, aggregate=Fate.CHOSEN),
 )  # fmt: skip
 JOINED = Family(
-    "$joined", "whether a combine made it: it is of no single source; nothing where none did", "combines, with "
+    "$joined", "true if a combine made it, so that it has no single source; null otherwise", "combines, with "
     "correlation keys", Fates(combine=Fate.MADE), "bool",
 )  # fmt: skip
 _INSIDE = Fates(transform=Fate.MADE, meet=Fate.KEPT)
 SLOT = Family("$slot.", "a value that a later part of the program reads", "parts of a transform", _INSIDE)
 KEY = Family("$key.", "a key of a `distinct`", "parts of a transform", Fates(meet=Fate.GONE))
-FILE = Family("$file", "the file whose variables a record sets", "departures", Fates(meet=Fate.GONE), "string")
+FILE = Family("$file", "the file whose variables a record sets", "shuffle writers", Fates(meet=Fate.GONE), "string")
 RANGED = Family(
-    "$ranged.", "what a window function gave, or its failure", "windows of a transform",
+    "$ranged.", "the result of a window function, or its failure", "windows of a transform",
     Fates(transform=Fate.MADE, meet=Fate.KEPT),
 )  # fmt: skip
-OWN = Family("$own.", "what a window's predicate reads of the record itself", "windows of a transform")
+OWN = Family("$own.", "a value of the record itself that a window's predicate reads", "windows of a transform")
 SORTED = Family(
     "$sorted.", "a number or bytes by which a window's rows are ordered", "windows, on rows that are spilled"
 )
-HASHED = Family("$hashed.", "the same, as Arrow compares it", "departures", Fates(meet=Fate.GONE))
-MATCHED = Family("$match.", "a key of a combine, as Arrow compares it", "both sides of it", Fates(meet=Fate.GONE))
+HASHED = Family("$hashed.", "a key in comparable form (`keys.py`)", "shuffle writers", Fates(meet=Fate.GONE))
+MATCHED = Family("$match.", "a key of a combine in comparable form", "both sides of a combine", Fates(meet=Fate.GONE))
 ARGUMENT = Family("$arg.", "an argument of an aggregate function, for each record", "aggregates")
 RESULT = Family("$agg.", "the result of an aggregate function, for each group", "aggregates")
-WINDOW = Family("$window.", "what is known of the time window of records and groups", "aggregates with time windows")
-NONE = Family("$none", "nothing: a batch of records without columns has a length by it", "sources, combines")
+WINDOW = Family("$window.", "facts about the time window of records and groups", "aggregates with time windows")
+NONE = Family("$none", "nulls that give a batch without other columns its length", "sources, combines")
 
-#: Columns that keep one key of what was joined, key by key.
+#: For each key of joined records, the columns that hold its fields.
 InheritedKeys = tuple[tuple[str, ...], ...]
 #: The prefix of keys that number groups.
 _OF_AGGREGATE = "aggregate."
-#: Between the parts of the name of an inherited column: names have no such character.
+#: Separates the parts of an inherited column's name. Names do not contain it.
 _SEPARATOR = "\x1f"
-#: All of them.
+#: All families.
 FAMILIES = (
     META, UNDECLARED, CORRELATION, SOURCE, PIPELINE, DOCUMENT, RECORD, *ORIGIN, IS_GROUP, ROUTE, GROUP, INHERITED,
     JOINED, PLACE, SLOT, KEY, RANGED, OWN, SORTED, FILE, HASHED, MATCHED, ARGUMENT, RESULT, WINDOW, NONE,
@@ -194,17 +194,17 @@ def group_number(aggregate: str) -> str:
 
 
 def inherited_column(combine: str, qualifier: str, key: str) -> str:
-    """The column of a field of the key of what a combine has joined; `key` is the field, or such a column's key."""
+    """The column for a field of the correlation key of records that a combine has joined; `key` may be nested."""
     return INHERITED.of(_SEPARATOR.join((combine, qualifier, key)))
 
 
 def inherited_field(key: str) -> str:
-    """The field that an inherited column has, by its key; a field is its own."""
+    """The field of an inherited column, by its key. A plain field stands for itself."""
     return key.rpartition(_SEPARATOR)[2]
 
 
 def inherited_keys(names: Iterable[str], fields: Container[str]) -> InheritedKeys:
-    """The inherited columns that keep given key fields, grouped by key."""
+    """The inherited columns that hold the given key fields, grouped by key."""
     found: dict[str, list[str]] = {}
     for name in names:
         way, _, field = INHERITED.key(name).rpartition(_SEPARATOR)
@@ -214,12 +214,12 @@ def inherited_keys(names: Iterable[str], fields: Container[str]) -> InheritedKey
 
 
 def numbered(field: str) -> str | None:
-    """The aggregate whose groups a correlation key numbers; None of a field that sources have."""
+    """The aggregate whose groups a correlation key numbers; None for a field of sources."""
     return field.removeprefix(_OF_AGGREGATE) if field.startswith(_OF_AGGREGATE) else None
 
 
 def is_engine(name: str) -> bool:
-    """Whether a column is the engine's own."""
+    """True if a column is an engine column."""
     return name.startswith("$")
 
 
@@ -239,7 +239,7 @@ def family(name: str) -> Family:
 
 
 def with_fate(fate: Fate, kind: str, names: Iterable[str]) -> list[str]:
-    """The columns that have a certain fate at a kind of node."""
+    """The columns that have the given fate at a kind of node."""
     return [name for name in names if is_engine(name) and getattr(family(name).fates, kind) is fate]
 
 
@@ -249,16 +249,16 @@ def values(names: Iterable[str]) -> dict[str, str]:
 
 
 def value(path: str) -> str:
-    """The column of what programs read as `$path`."""
+    """The column that programs read as `$path`."""
     return f"${path}"
 
 
 def path(name: str) -> str:
-    """The path that programs use for a value column: the reverse of `value`."""
+    """The path by which programs read a value column: the inverse of `value`."""
     return name[1:]
 
 
 def context_columns(names: Iterable[str]) -> list[str]:
-    """The columns that system values of programs are read from."""
+    """The columns from which system values of programs are read."""
     found = [(name, family(name)) for name in names if is_engine(name)]
     return [name for name, known in found if known.is_value or known.is_context]

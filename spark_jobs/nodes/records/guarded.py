@@ -1,4 +1,4 @@
-"""Keeps credentials out of logs, messages and summaries: fields with such names, and values computed from them.
+"""Keeps credentials out of logs, messages and summaries: fields with names of credentials, and values made from them.
 
 The dead-letter file contains them, since it contains the whole record.
 """
@@ -20,19 +20,19 @@ _CAUSE = re.compile(r"(?:row \d+: )?(?:field '(.*?)': )?", re.DOTALL)
 
 @dataclass(frozen=True)
 class Guard:
-    """The values that must not be shown at a node, besides values of fields with names of credentials.
+    """The values that a node must not show, besides values of fields whose names suggest credentials.
 
     Args:
-        fields: columns and computed fields that credentials have gone into.
-        is_read: whether a program of the node reads credentials: what fails there outside of a field, as a condition
-            does, may show them.
+        fields: columns and computed fields that are derived from credentials.
+        is_read: a program of the node reads credentials. Failures outside of a field, as in a condition, may then
+            show them.
     """
 
     fields: frozenset[str] = frozenset()
     is_read: bool = False
 
     def hides(self, field: str | None) -> bool:
-        """Whether what is said of a field has to be hidden; None: of something that is no field.
+        """True if messages about a field must be hidden. None stands for messages that are about no field.
 
         >>> guard = Guard(frozenset({"pin"}))
         >>> guard.hides("pin"), guard.hides("q.pin"), guard.hides("password"), guard.hides("city"), guard.hides(None)
@@ -43,12 +43,12 @@ class Guard:
         return credentials.is_secret(field) or field in self.fields or field.partition(".")[2] in self.fields
 
 
-#: The guard of nodes that no credentials go into.
+#: The guard of nodes that no credentials reach.
 OPEN = Guard()
 
 
 def has_secret(columns: Iterable[str]) -> bool:
-    """Whether the text of a whole record has to be hidden."""
+    """True if the text of a whole record must be hidden."""
     return any(map(credentials.is_secret, columns))
 
 
@@ -65,11 +65,11 @@ def detail(text: str, value: str | None) -> str:
 
 
 def cause(text: str, *, is_open: bool) -> str:
-    """The failure for which a group was rejected, as its other records tell it, without such a value.
+    """The failure for which a group was rejected, as the group's other records show it, without a secret value.
 
     Args:
         text: the failure.
-        is_open: whether credentials go nowhere in the run, so that names of fields say all.
+        is_open: no credentials reach any node of the run, so that the names of fields decide alone.
 
     >>> cause("row 1: field 'password': cannot convert 'hunter2' to Int", is_open=True)
     "row 1: field 'password': ***"

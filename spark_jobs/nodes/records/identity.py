@@ -1,11 +1,10 @@
-"""Records, rows of aggregates and correlation groups as numbers of 64 bits, the same in whatever task looks at them.
+"""Records, rows of aggregates and correlation groups as numbers of 64 bits, the same in every task.
 
-A record is known by the split that it was read from and its row there.
+A record is identified by its split and its row there. A correlation group is identified by its source, the fields of
+the key, and their values as texts, so that 1 and 1.0 are one key. A record whose key values are all null or empty
+belongs to no group: its group has the number `NO_GROUP`.
 
-A correlation group is known by its source, the fields of the key that count, and their values as texts, so that 1 and
-1.0 are one key. A record whose values are all null or empty stands alone: its group has the number `NO_GROUP`.
-
-The row of an aggregate has its number in the column `$group`, where records have none. The number is odd where rows of
+A row of an aggregate has its number in the column `$group`, in which records have none. The number is odd if rows of
 the aggregate mix correlation groups (`are_mixed`).
 """
 
@@ -26,19 +25,19 @@ if TYPE_CHECKING:
 
     from spark_jobs.nodes.records.batches import Batch
 
-#: A record's row in its split takes these bits of its number; the number of the split takes the others.
+#: The bits of a record's number for its row. The other bits are for the number of the split.
 ROW_BITS = 34
-#: Keys are in so many buckets where it is enough to know of groups what is so of all in a bucket.
+#: The number of buckets of keys, for facts that may be true of a whole bucket instead of a single group.
 KEY_BUCKETS = 1 << 23
-#: Sizes of groups are counted in so many buckets, each of several of those: the groups of one are together as large as
-#: any of them at least.
+#: The number of buckets for the sizes of groups, each of several key buckets. The groups of a bucket are together at
+#: least as large as any of them.
 SIZE_BUCKETS = 1 << 18
-#: In place of the number of an aggregate's row: it is a record.
+#: Replaces the number of an aggregate's row for a record.
 NO_ROW = 0
-#: The number of no group.
+#: The number of "no group".
 NO_GROUP = np.uint64(0)
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-#: Up to so many numbers are told apart from most others by their last bits, of which so many kinds are for each.
+#: Sets of up to `_FEW` numbers are searched by a filter of the last bits, with `_SPARSE` filter entries for each.
 _FEW, _SPARSE = 1 << 16, 32
 
 
@@ -63,7 +62,7 @@ def group_numbers(source: str, fields: Sequence[str], keys: Mapping[str, pa.Arra
 def key_buckets(columns: Sequence[pa.Array], count: int) -> np.ndarray:
     """The bucket of each key, one of `count` (a power of two); -1 for empty keys.
 
-    It looks at the last eight bytes of each text alone: that costs next to nothing, and equal keys are in one bucket.
+    Only the last eight bytes of each text count. That costs next to nothing, and equal keys share a bucket.
     """
     mixed, is_empty = np.zeros(len(columns[0]), dtype=np.uint64), np.ones(len(columns[0]), dtype=bool)
     for column in columns:
@@ -96,13 +95,13 @@ def _tails(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def or_own(known: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The groups of rows of aggregates: a row whose key is empty is a group of its own, by its number."""
+    """The groups of rows of aggregates. A row whose key is empty forms a group of its own, with its number."""
     found: np.ndarray = np.where(known == NO_GROUP, rows.view(np.uint64), known)
     return found
 
 
 def aggregate_rows(name: str, keys: Sequence[pa.Array], count: int, *, mixes: bool) -> pa.Array:
-    """The numbers of an aggregate's rows by their comparable keys; `mixes`: they mix correlation groups."""
+    """The numbers of an aggregate's rows by their comparable keys. `mixes`: the rows mix correlation groups."""
     found = partition.hashes(keys) if keys else np.zeros(count, dtype=np.uint64)
     found = (found + _salt(name)) & ~np.uint64(1)
     found[found == NO_GROUP] = np.uint64(2)
@@ -138,7 +137,7 @@ def among(wanted: np.ndarray, known: np.ndarray) -> np.ndarray:
         return found
     likely: np.ndarray | slice = slice(None)
     if len(known) <= min(_FEW, len(wanted)):
-        # Most are not there, and their last bits say so in a part of the time of a search.
+        # Most numbers are absent. A filter of their last bits finds that in a fraction of the time of a search.
         ends = 1 << (_SPARSE * len(known)).bit_length()
         is_end = np.zeros(ends, dtype=bool)
         is_end[known & known.dtype.type(ends - 1)] = True
@@ -150,6 +149,6 @@ def among(wanted: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 
 def _salt(*names: str) -> np.uint64:
-    """A number for some names."""
+    """A number derived from some names."""
     digest = hashlib.blake2b("\0".join(names).encode(), digest_size=8).digest()
     return np.uint64(int.from_bytes(digest, "little"))

@@ -1,4 +1,4 @@
-"""The ledger: what became of the records that reached a node, counted where they cross the borders of its operators."""
+"""The ledger: the fates of the records that reached a node, counted at the borders of its operators."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass, fields
 
 @dataclass
 class Counters:
-    """A node's counts in one task; added up over all tasks they have to balance."""
+    """A node's counts in one task. Summed over all tasks they have to balance."""
 
     records_in: int = 0
     records_out: int = 0
     filtered: int = 0
     duplicates: int = 0
     dead: int = 0
-    #: Dead records of a source with a value that does not convert. They fail at the first node downstream: it is the
-    #: stage of their dead letters, and its counters show them.
+    #: Dead records of a source whose value does not convert. They fail at the first node downstream, which is the stage
+    #: of their dead letters, and the counters of that node include them.
     refused: int = 0
-    #: Records that exist only from here on: children of `emit each`, copies of an inclusive route, matches, groups.
+    #: Records that begin to exist here: children of `emit each`, copies of an inclusive route, matches, groups.
     made: int = 0
-    #: Records that end here without a trace: those of groups, misses, unread branches, parents without children.
+    #: Records that end here silently: members of groups, misses, unread branches, parents without children.
     absorbed: int = 0
     #: Records between the operators of the node, through an exchange or within their task.
     sent: int = 0
     received: int = 0
-    #: Pieces of files that a source did not read, because the first filter downstream lets none of their records pass.
+    #: Pieces of files that a source skipped, because the first filter downstream passes none of their records.
     passed_over: int = 0
 
     def add(self, other: Counters) -> None:
@@ -39,9 +39,9 @@ class Counters:
 
     @property
     def imbalance(self) -> str | None:
-        """The counts that do not add up, as a message; None if all do.
+        """The counts that do not balance, as a message; None if all do.
 
-        Records were lost or invented, which is a bug.
+        An imbalance means that records were lost or invented, which is a bug.
         """
         if self.sent != self.received:
             return f"{self.sent} sent between its tasks are not {self.received} received"

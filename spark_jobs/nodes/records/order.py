@@ -3,7 +3,7 @@
 No task sees all records, but all records have an order. First comes the **merge path**, which is the sequence of merge
 inputs that a record came through (the first input of a merge precedes the second). Then comes the **number** of the
 split that the record was read from, or of the range partition that put it into order. Last comes its position in its
-task. A place is a number that has this order:
+task. A place encodes this order as a number:
 
     place = rank << ROW_BITS | position
     rank  = position of the merge path * number of splits + number of the split
@@ -17,7 +17,7 @@ Places have three uses:
   **range partition** covers a range of all places, so order needs no global sort (`range_partitions`,
   `spill.ExternalSorter`). Downstream of it there is one merge path, and the partition's number replaces the split's.
 - A sorted output compares places after its keys, so that equal records keep their order.
-- Dead letters of the children of one record at one node are in the order of their places.
+- The dead letters of one record's children at one node are sorted by place.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from spark_jobs.nodes.records import batches
 
-#: The column of the places of records on their way between tasks.
+#: The column with the places of records that are sent between tasks.
 AT = columns.PLACE.name
-#: A place is 63 bits: these for the position in a stream, the others for its rank.
+#: The bits of a place for the position in a stream. The other bits are for its rank.
 ROW_BITS = 34
 
 _POSITION = (1 << ROW_BITS) - 1
@@ -48,7 +48,7 @@ MergePath = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Arrivals:
-    """The merge paths and splits or partitions that an operator's records come from.
+    """The merge paths and splits or partitions from which an operator's records come.
 
     Args:
         merge_paths: the merge paths, in record order.
@@ -115,7 +115,7 @@ class Stream:
         return self._ranks[key]
 
     def places(self, batch: batches.Batch) -> pa.Array:
-        """The places of a batch's records, which follow those given before."""
+        """The places of a batch's records, which follow the places assigned before."""
         rank = self.rank(batch)
         first = self._counts.get(rank, 0)
         self._counts[rank] = first + batch.count
@@ -123,7 +123,7 @@ class Stream:
         return pa.array(np.arange(start, start + batch.count))
 
     def child_places(self, batch: batches.Batch, parents: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """New places of the records received last, and the places of their children, which take their parents' turn.
+        """New places of the records received last, and the places of their children, which replace their parents.
 
         Args:
             batch: the records.

@@ -33,7 +33,7 @@ MAX_BRANCHES = 256
 
 
 class RouteMode(StrEnum):
-    """Whether a record takes the first branch that fits or all of them."""
+    """The branches that a record takes: the first one whose condition holds, or all of them."""
 
     EXCLUSIVE = "exclusive"
     INCLUSIVE = "inclusive"
@@ -49,7 +49,7 @@ class RouteConfig(NodeConfig):
 
 
 def check(config: RouteConfig, scope: BindScope) -> None:
-    """A route has 2 to 256 distinct branches, and the default is one of them."""
+    """Report a route without 2 to 256 distinct branches, and a default that is not one of them."""
     if not config.conditions:
         report(scope, codes.E013, f'route "{scope.name}" needs at least one condition', "config", "conditions")
     branches = len(config.conditions) + 1
@@ -68,7 +68,7 @@ def check(config: RouteConfig, scope: BindScope) -> None:
 
 
 def bind(config: RouteConfig, scope: BindScope) -> Bound | None:
-    """The step of a route; every branch has the input's row."""
+    """The step of a route. Every branch has the input's row."""
     flow = scope.feeds[0].flow
     programs = {
         branch: scope.compile("config", "conditions", branch, mode=cxl_scope.Mode.PREDICATE, flow=flow)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Route(operator.Operator):
-    """Exclusive: the first branch whose condition is true; inclusive: all of them; else the default."""
+    """Exclusive mode takes the first branch whose condition is true, inclusive mode all of them; else the default."""
 
     step: RouteStep
 
@@ -28,7 +28,7 @@ class Route(operator.Operator):
         self.numbers = {name: self.context.branches.index(name) for name in names}
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Split a batch over the branches; a failing condition takes the record out of all of them."""
+        """Split a batch over the branches. A record for which a condition fails takes none of them."""
         batch = self.take(batch)
         outcomes = self._inclusive(batch) if self.step.inclusive else self._exclusive(batch)
         self.become(batch.count - self._failed, sum(len(rows) for _, rows in outcomes))
@@ -75,7 +75,7 @@ class Route(operator.Operator):
 
 
 def _branched(batch: batches.Batch, branch: int) -> batches.Batch:
-    """The records on their way from now on; what an earlier route chose is forgotten."""
+    """The records with their new branch, which replaces the branch of an earlier route."""
     data = batch.data
     if made := columns.with_fate(columns.Fate.MADE, "route", data.schema.names):
         data = data.drop_columns(made)
@@ -83,7 +83,7 @@ def _branched(batch: batches.Batch, branch: int) -> batches.Batch:
 
 
 def _without(rows: np.ndarray, count: int, *others: np.ndarray) -> np.ndarray:
-    """The rows, all below `count`, that are not among others; in their order."""
+    """The rows, all below `count`, that are not among others, in order."""
     is_left = np.ones(count, dtype=np.bool_)
     for other in others:
         is_left[other] = False

@@ -1,4 +1,4 @@
-"""The final operator of `distinct_count`: one task receives the values of all tasks, and counts them sorted."""
+"""The final operator of `distinct_count`: one task receives the values of all tasks, sorts them and counts them."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from spark_jobs.nodes.windows.rows import Order, Rows
 if TYPE_CHECKING:
     from spark_jobs.nodes.rules.step import DistinctValuesStep, Measured
 
-#: The column of the values that are counted.
+#: The column with the values.
 VALUE = "value"
-#: Says which rule a table is about, in the metadata of its schema.
+#: The key in a table's schema metadata for the number of its rule.
 ABOUT = b"rule"
 
 
 @dataclass
 class DistinctValues(operator.Operator):
-    """Counts the different values that all tasks have seen, sorted, however many they are."""
+    """Sorts the values of all tasks, and counts the distinct ones. Their number is not limited."""
 
     step: DistinctValuesStep
     _rows: dict[int, Rows] = field(default_factory=dict)
     _added: int = 0
 
     def receive(self, table: pa.Table) -> None:
-        """Take the values of a task."""
+        """Add the values of a task."""
         number = int((table.schema.metadata or {})[ABOUT])
         if number not in self._rows:
             self._rows[number] = self._sorting(self.step.rules[number])
@@ -47,7 +47,7 @@ class DistinctValues(operator.Operator):
         return Rows(self.context, self.step.name, by_value, 0, False, self.context.tuning.strip_rows)
 
     def finish(self) -> None:
-        """Report how many there are of each."""
+        """Report the number of distinct values for each rule."""
         for number, rows in self._rows.items():
             count = sum(int(batch.starts[: batch.count].sum()) for batch in rows.sorted_batches())
             self.context.observe(self, self.step.rules[number].name, Measurement(distinct=count))

@@ -1,8 +1,8 @@
 """Operators of rules about column values: each task measures its records as they pass.
 
-`Measure` is the last phase of a source, and an output has `Meters` of its own for the records that it writes. Tasks
-report their measurements. Only the values for `distinct_count` are sent to a single task, each once for every few
-batches (`distinct_values_run.py`).
+`Measure` is the last phase of a source. An output has its own `Meters` for the records that it writes. Tasks report
+their measurements. Only values for `distinct_count` are sent to a single task, without duplicates within a few batches
+(`distinct_values_run.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.records import batches
     from spark_jobs.nodes.rules.step import Measured, MeasureStep
 
-#: So many values wait to be sent, and more are made one of each first.
+#: The most values that are buffered before they are sent. Buffers are deduplicated first.
 _MOST_WAITING = 1 << 16
 _WIDE = Context(prec=4 * decimals.MAX_DIGITS)
 _BITS = 32
@@ -37,7 +37,7 @@ _BITS = 32
 
 @dataclass
 class _Distinct:
-    """Values that wait to be sent, which the task may have sent before."""
+    """Buffered values for `distinct_count`. The task may have sent some of them before."""
 
     arrays: list[pa.Array] = field(default_factory=list)
     count: int = 0
@@ -49,7 +49,7 @@ class Meters:
     Args:
         given: the operator.
         measured: the rules.
-        exchange: where the values go that are counted; None where an earlier job has sent them.
+        exchange: the exchange for values of `distinct_count`; None if an earlier job has sent them.
     """
 
     def __init__(self, given: operator.Operator, measured: Sequence[Measured], exchange: int | None) -> None:
@@ -58,7 +58,7 @@ class Meters:
         self._distinct = [_Distinct() for _ in measured]
 
     def add(self, batch: batches.Batch) -> None:
-        """Add the values of a batch to the measure of each rule."""
+        """Add the values of a batch to the measurement of each rule."""
         for number, (rule, found) in enumerate(self._rules):
             column = batch.data.column(rule.column)
             found.records += batch.count
@@ -100,7 +100,7 @@ class Meters:
             self._operator.context.exchanges.send(self._exchange, 0, 0, table)
 
     def finish(self) -> None:
-        """Report what was measured, and send the values that wait."""
+        """Report the measurements, and send the buffered values."""
         for number, (rule, found) in enumerate(self._rules):
             if isinstance(rule, rules.DistinctCount):
                 if self._exchange is not None:
@@ -134,7 +134,7 @@ def totalled(column: pa.Array, static: types.Type) -> tuple[int, float]:
 
 
 def bounds(column: pa.Array, static: types.Type) -> tuple[float | None, float | None]:
-    """The least and the largest value of a column, as a measurement keeps them; NaN has no place in the order."""
+    """The least and the largest value of a column, as a measurement stores them. NaN is ignored."""
     match static.kind:
         case types.Kind.DECIMAL:
             units = _decimal_units(column)
@@ -150,7 +150,7 @@ def bounds(column: pa.Array, static: types.Type) -> tuple[float | None, float | 
 
 
 def _decimal_units(column: pa.Array) -> list[int]:
-    """Each Decimal of a column as a number of units of the smallest scale."""
+    """Each Decimal of a column in units of the smallest scale, as a whole number."""
     if pa.types.is_decimal(column.type):
         unit = 10 ** (decimals.MAX_DIGITS - column.type.scale)
         return [number * unit for number in decimal_units.whole(column)]
@@ -160,10 +160,10 @@ def _decimal_units(column: pa.Array) -> list[int]:
 
 @dataclass
 class Measure(operator.Operator):
-    """Measures records, and passes them on as they are."""
+    """Measures records, and pushes them unchanged."""
 
     step: MeasureStep
-    #: The exchange for the values that are counted.
+    #: The exchange for values of `distinct_count`.
     exchange: int | None = None
 
     def open(self) -> None:

@@ -1,6 +1,6 @@
 """Measurements of column values for rules: tasks collect them, and the driver merges and judges them.
 
-All numbers are exact and do not depend on how records are cut: totals are whole numbers of a unit that each type has.
+All numbers are exact and do not depend on how records are split: totals are whole multiples of a unit of each type.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from spark_jobs.nodes.rules.step import Completeness, DistinctCount, Freshness, 
 if TYPE_CHECKING:
     from spark_jobs.nodes.rules.step import Bound
 
-#: All doubles are whole multiples of 2 to the power of minus this.
+#: All doubles are whole multiples of 2^-1088.
 FLOAT_BITS = 1088
-#: The number of units of a total that make 1.
+#: The number of units in 1.
 _UNITS = {types.Kind.INT: 1, types.Kind.FLOAT: 1 << FLOAT_BITS, types.Kind.DECIMAL: 10**decimals.MAX_DIGITS}
 _EPOCH = datetime(1970, 1, 1)
 
@@ -32,14 +32,14 @@ class Measurement:
     """Statistics of some values.
 
     Args:
-        records: how many records there were.
-        values: how many of them have a value.
+        records: the number of records.
+        values: the number of records with a value.
         total: the sum of finite numbers, in units of the column's type: 1, 2^-1088 or 10^-38.
-        special: the sum of NaN and infinities; 0 where there are none.
-        least: the least value: a number, or units of 10^-38, or days, or microseconds, since 1970.
-        most: the largest.
-        distinct: how many different values there are.
-        is_hidden: whether nobody may see values.
+        special: the sum of NaN and infinities; 0 if there are none.
+        least: the least value: a number, units of 10^-38, days since 1970, or microseconds since 1970.
+        most: the largest value, in the same form.
+        distinct: the number of distinct values.
+        is_hidden: values must not be shown.
     """
 
     records: int = 0
@@ -52,7 +52,7 @@ class Measurement:
     is_hidden: bool = False
 
     def and_also(self, other: Measurement) -> Measurement:
-        """Both as one; `distinct` values are others in each."""
+        """The sum of two measurements. Their `distinct` values are taken to be disjoint."""
         least = [each for each in (self.least, other.least) if each is not None]
         most = [each for each in (self.most, other.most) if each is not None]
         return Measurement(
@@ -68,7 +68,7 @@ class Measurement:
 
 
 def value(rule: Measured, found: Measurement) -> Value | None:
-    """The value that a rule judges; None if no record has one."""
+    """The value that a rule judges; None if no record has a value."""
     match rule:
         case Completeness():
             return Fraction(found.values, found.records) if found.records else None
@@ -88,7 +88,7 @@ def value(rule: Measured, found: Measurement) -> Value | None:
 
 
 def _number(exact: Fraction, static: types.Type) -> Fraction | float:
-    """A number as its column has numbers: a total of doubles is the nearest double."""
+    """A total as a number of its column's type: a total of doubles becomes the nearest double."""
     return _nearest(exact) if static.kind is types.Kind.FLOAT else exact
 
 
@@ -100,7 +100,7 @@ def _nearest(number: Fraction) -> float:
 
 
 def _read(kept: float | None, static: types.Type) -> Value | None:
-    """The value that a measurement has kept."""
+    """A stored least or largest value as a value of its type."""
     if kept is None:
         return None
     match static.kind:
@@ -115,12 +115,12 @@ def _read(kept: float | None, static: types.Type) -> Value | None:
 
 
 def is_broken(rule: Measured, found: Value | None, started: datetime) -> bool:
-    """Whether a value breaks its rule.
+    """True if a value breaks its rule.
 
     Args:
         rule: the rule.
-        found: the value; None where no record has one: nothing is out of bounds then, and nothing is fresh.
-        started: when the run began, in UTC without a zone.
+        found: the value; None if no record has one. Then no bound is broken, but freshness is.
+        started: the start of the run, in UTC without a zone.
     """
     if isinstance(rule, Freshness):
         return found is None or age_s(found, started) > rule.max_age_s
@@ -133,7 +133,7 @@ def is_broken(rule: Measured, found: Value | None, started: datetime) -> bool:
 
 
 def _of(bound: Bound, found: Value) -> Value:
-    """A bound as what it is compared with: beside a Float all numbers are Floats."""
+    """A bound in the type that it is compared with: next to a Float all numbers are Floats."""
     if isinstance(found, float):
         return _nearest(Fraction(bound))  # type: ignore[arg-type]  # numbers have numbers as bounds
     return bound if isinstance(bound, date) else Fraction(bound)
@@ -147,7 +147,7 @@ def age_s(latest: Value, started: datetime) -> float:
 
 
 def shown(found: Value | None) -> float | str | None:
-    """A value for people and metrics: a number, or the text of a day or moment."""
+    """A value for people and metrics: a number, or the text of a date or moment."""
     match found:
         case date():
             return found.isoformat()

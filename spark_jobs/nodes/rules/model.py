@@ -1,4 +1,4 @@
-"""Rules on data beyond one record as users write them: entries of `validations` of sources and outputs."""
+"""The configuration of rules that go beyond one record: entries of `validations` of sources and outputs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.binding import BindScope
     from spark_jobs.nodes.rules.step import Rule
 
-#: The keys of a rule that say which rule it is.
+#: The keys of an entry that select the rule.
 KINDS = (
     "unique",
     "references",
@@ -67,7 +67,7 @@ MEASURED: dict[str, type[Measured]] = {
 }
 _NUMBERS = (types.Kind.INT, types.Kind.FLOAT, types.Kind.DECIMAL)
 _MOMENTS = (types.Kind.DATE, types.Kind.DATETIME)
-#: The kinds of columns whose values a rule can be about; all where none are named.
+#: The column types that a rule accepts. A rule that is not listed accepts all types.
 _KINDS_OF_VALUES: dict[type[Measured], tuple[types.Kind, ...]] = {
     Sum: _NUMBERS,
     Mean: _NUMBERS,
@@ -75,7 +75,7 @@ _KINDS_OF_VALUES: dict[type[Measured], tuple[types.Kind, ...]] = {
     Max: (*_NUMBERS, *_MOMENTS),
     Freshness: _MOMENTS,
 }
-#: Keys of rules on single records, which transforms have.
+#: The keys of rules on single records, which only transforms have.
 _OF_RECORDS = ("check", "field", "args")
 
 
@@ -87,7 +87,7 @@ class RowCountConfig(Config):
 
 
 def _bound(value: Any) -> int | Decimal | str:
-    """A number with all digits that are written, or the text of a day or moment."""
+    """A number with all digits of its text, or the text of a date or moment."""
     if isinstance(value, str):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
@@ -148,7 +148,7 @@ class FreshnessConfig(Config):
 
 
 def _bounds(value: Any) -> Any:
-    """A mapping with bounds that leave something between them."""
+    """A mapping whose bounds leave at least one value between them."""
     if not isinstance(value, dict):
         raise unfit(f"expected a mapping with `min`, `max` or both, found {kind_of(value)}")
     if value.keys() - {"min", "max", "column"}:
@@ -162,13 +162,13 @@ def _bounds(value: Any) -> Any:
 
 
 def described(kind: str) -> str:
-    """The documentation of a rule, in a sentence or two."""
+    """The documentation of a rule, in one or two sentences."""
     of_records: dict[str, type[Rule]] = {each.kind: each for each in (Unique, References, RowCount)}
     return inspect.getdoc(MEASURED.get(kind) or of_records[kind]) or ""
 
 
 def _one_kind(value: Any) -> Any:
-    """An entry that is one rule."""
+    """An entry that has exactly one rule."""
     if not isinstance(value, dict):
         raise unfit(f"expected a rule such as `{{unique: [id]}}`, found {kind_of(value)}", "E351")
     if strays := [key for key in _OF_RECORDS if key in value]:
@@ -220,13 +220,13 @@ class RuleConfig(Config):
 def bound(
     configs: Sequence[RuleConfig], row: Schema, scope: BindScope, source_of: Callable[[str], str] = str
 ) -> tuple[Rule, ...]:
-    """The rules of a node; what is wrong with them is noted.
+    """The rules of a node. Mistakes are reported.
 
     Args:
         configs: the configuration.
         row: the columns of the node's records.
         scope: the node.
-        source_of: the record's column behind a name that the node gives its columns.
+        source_of: maps a column name of the node to the record's column.
     """
     found: dict[str, Rule] = {}
     for index, config in enumerate(configs):
@@ -283,7 +283,7 @@ def _rule(
 def _references(
     config: RuleConfig, row: Schema, scope: BindScope, path: tuple[str | int, ...], source_of: Callable[[str], str]
 ) -> Iterator[Rule]:
-    """A rule `references`, if the columns on both sides are there and some of their values can be equal."""
+    """A rule `references`, if the columns of both sides exist and have comparable types."""
     given = config.references
     assert given is not None
     if not scope.feeds:
@@ -322,7 +322,7 @@ def _references(
 
 
 def _suits(made: type[Measured], name: str, static: types.Type, scope: BindScope, path: tuple[str | int, ...]) -> bool:
-    """Whether a rule can be about the values of a column; if not, that is noted."""
+    """True if a rule accepts the type of a column. Otherwise a problem is reported."""
     wanted = _KINDS_OF_VALUES.get(made, ())
     if not wanted or static.kind in wanted:
         return True
@@ -339,7 +339,7 @@ def _suits(made: type[Measured], name: str, static: types.Type, scope: BindScope
 
 
 def _leave_room(least: int | Decimal | date | None, most: int | Decimal | date | None) -> bool:
-    """Whether a value can be within both bounds."""
+    """True if a value can be within both bounds."""
     return least is None or most is None or least <= most  # type: ignore[operator]  # both bound one column
 
 
@@ -378,16 +378,16 @@ def _columns(
     is_listed: bool = True,
     owner: str = "",
 ) -> Iterator[tuple[str, types.Type]]:
-    """The columns that a rule names, each once; others are noted.
+    """The distinct columns that a rule names. Unknown columns are reported.
 
     Args:
         names: the configuration.
         row: the columns of the node's records.
         scope: the node.
-        path: where the names are written.
-        source_of: the record's column behind a name.
-        is_listed: whether the rule takes several; else its key `column` has the one.
-        owner: whose columns they are, if not the node's.
+        path: the path of the names in the configuration.
+        source_of: maps a name to the record's column.
+        is_listed: the rule takes a list of columns; otherwise its key `column` has the only one.
+        owner: the owner of the columns, if it is not the node.
     """
     known = [column.name for column in row.user_columns]
     seen: set[str] = set()

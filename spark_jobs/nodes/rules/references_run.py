@@ -1,4 +1,4 @@
-"""Operators of the rule `references`: each task looks the values of its records up among all referenced values.
+"""Operators of the rule `references`: each task looks up the values of its records among all referenced values.
 
 An earlier job materializes the values (`MaterializeReferenced`).
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class MaterializeReferenced(materialize.Materialize):
-    """Writes the columns of a source down that rules refer to."""
+    """Materializes the columns of a source to which rules refer."""
 
     step: OutputStep
 
@@ -41,18 +41,18 @@ class MaterializeReferenced(materialize.Materialize):
 
 @dataclass
 class References(operator.Operator):
-    """Finds records that refer to nothing."""
+    """Finds records whose values do not occur in the referenced source."""
 
     step: ReferencesStep
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Look the values of some records up."""
+        """Look up the values of a batch."""
         batch = self.take(batch)
         for piece in self.slices(batch):
             self.push(self._kept(piece))
 
     def _kept(self, batch: batches.Batch) -> batches.Batch:
-        """The records that go on: all of them, unless those that refer to nothing become dead letters."""
+        """The records to keep: all of them, unless the rule turns records without a match into dead letters."""
         rule = self.step.rule
         is_broken = self._groups.of_records(batch.data) == self._groups.count
         for match in rule.matches:
@@ -77,7 +77,7 @@ class References(operator.Operator):
 
     @cached_property
     def _groups(self) -> foreign_frames.Groups:
-        """The distinct values that records may refer to."""
+        """The distinct referenced values."""
         what = f"the values of '{self.step.rows.input}', which validation '{self.step.rule.name}' refers to,"
         table = foreign_frames.held(self.context, self.step.rows, what, self.step.name)
         return foreign_frames.Groups.of(table, self.step.rule.matches, Order((), ()))

@@ -1,8 +1,8 @@
-"""Rules on data beyond one record, as sources and outputs carry them, and the step that finds equal records.
+"""Rules that go beyond one record, for sources and outputs, and the steps that check them.
 
-A rule about records, such as `unique`, is a phase of the node's step: records meet others, and those that break the
-rule fail, or are counted. A rule about all records of a node, such as `row_count`, is judged by the driver when the
-jobs are done; what it says of a column's values, tasks measure while records pass (`docs/semantics/data_rules.md`).
+A rule that compares records, such as `unique`, is a phase of the node's step: records that break it fail, or are
+counted. A rule about all records of a node, such as `row_count`, is judged by the driver after the jobs. For rules
+about column values, tasks measure the records that pass (`docs/semantics/data_rules.md`).
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Rule:
     """A rule on the records of a node.
 
     Args:
-        name: what metrics, messages and dead letters call it; no other rule of the node is called so.
+        name: the name in metrics, messages and dead letters, unique in the node.
         severity: the consequence of breaking it.
-        message: the user's words for that; empty where there are none.
+        message: the user's message for a broken rule; empty if there is none.
     """
 
     kind: ClassVar[str]
@@ -57,18 +57,18 @@ class Rule:
 
     @property
     def text(self) -> str:
-        """The rule as plans show it."""
+        """The rule in the form that plans show."""
         raise NotImplementedError
 
     @property
     def reads(self) -> frozenset[str]:
-        """The columns that it reads of the node's records."""
+        """The columns of the node's records that it reads."""
         return frozenset()
 
 
 @dataclass(frozen=True)
 class Check(Rule):
-    """A condition on each record, which transforms have; `condition` is its text."""
+    """A condition on each record, from a transform. `condition` is its text."""
 
     kind: ClassVar[str] = "check"
 
@@ -81,7 +81,7 @@ class Check(Rule):
 
 @dataclass(frozen=True)
 class Unique(Rule):
-    """No two records have the same values in `columns`, which stand with their types; a null equals nothing."""
+    """No two records have the same values in `columns`, which are given with their types. A null equals nothing."""
 
     kind: ClassVar[str] = "unique"
 
@@ -98,13 +98,14 @@ class Unique(Rule):
 
 @dataclass(frozen=True)
 class UniqueIndex(Unique):
-    """A unique index of the table that an output writes: the table takes one of several records with the same values.
+    """A unique index of the table that an output writes: the table accepts one of several records with equal values.
 
-    No pipeline names it: the table has it, so no record can break it and stay.
+    The table defines it, not the pipeline, so every record that breaks it fails.
 
     Args:
         index: the index (`formats/database/unique_indexes.py:RunIndex`).
-        row_columns: the columns by which records are about one row of the table, and so may have one value; with types.
+        row_columns: the columns, with types, that identify the table's row of a record. Records of one row may share
+            values.
     """
 
     kind: ClassVar[str] = "unique index"
@@ -125,7 +126,7 @@ class UniqueIndex(Unique):
 class References(Rule):
     """The values of some columns must occur in a record of `source`; `matches` pairs the columns.
 
-    A record with a null among them refers to nothing, and keeps the rule, as with SQL's foreign keys.
+    A record with a null among them satisfies the rule, as with SQL's foreign keys.
     """
 
     kind: ClassVar[str] = "references"
@@ -145,7 +146,7 @@ class References(Rule):
 
 @dataclass(frozen=True)
 class RowCount(Rule):
-    """The node gives so many records: at least `least`, at most `most`."""
+    """The number of the node's records is at least `least` and at most `most`."""
 
     kind: ClassVar[str] = "row_count"
 
@@ -159,7 +160,7 @@ class RowCount(Rule):
 
 @dataclass(frozen=True)
 class Measured(Rule):
-    """A rule about one value that is made of all values of `column`, whose type is `type`.
+    """A rule about one value that is computed from all values of `column`, whose type is `type`.
 
     The value is at least `least`, and at most `most`.
     """
@@ -179,44 +180,44 @@ class Measured(Rule):
 
 
 class Sum(Measured):
-    """The values add up to a number in the bounds."""
+    """The sum of the values is within the bounds."""
 
     kind: ClassVar[str] = "sum"
 
 
 class Mean(Measured):
-    """The mean of the values is in the bounds; nulls do not count."""
+    """The mean of the values is within the bounds. Nulls do not count."""
 
     kind: ClassVar[str] = "mean"
 
 
 class Min(Measured):
-    """The least value is in the bounds."""
+    """The least value is within the bounds."""
 
     kind: ClassVar[str] = "min"
 
 
 class Max(Measured):
-    """The largest value is in the bounds."""
+    """The largest value is within the bounds."""
 
     kind: ClassVar[str] = "max"
 
 
 class Completeness(Measured):
-    """The share of records that have a value is in the bounds, from 0 to 1."""
+    """The share of records with a value, from 0 to 1, is within the bounds."""
 
     kind: ClassVar[str] = "completeness"
 
 
 class DistinctCount(Measured):
-    """The number of different values is in the bounds."""
+    """The number of distinct values is within the bounds."""
 
     kind: ClassVar[str] = "distinct_count"
 
 
 @dataclass(frozen=True)
 class Freshness(Measured):
-    """The latest moment is no older than `max_age_s` seconds when the run begins."""
+    """The latest moment is at most `max_age_s` seconds old when the run begins."""
 
     kind: ClassVar[str] = "freshness"
 
@@ -262,7 +263,7 @@ def _in_words(bound: Bound | None) -> str:
 
 @dataclass(frozen=True)
 class RuleStep(node.Step):
-    """A part of the source or output `name` that its rules need.
+    """A phase of the source or output `name` that checks some of its rules.
 
     Args:
         of: the kind of the node.
@@ -279,7 +280,7 @@ class RuleStep(node.Step):
 
 @dataclass(frozen=True)
 class MeasureStep(RuleStep):
-    """The rules of a source, `name`, about the values of its columns: measured while its records pass.
+    """Measures the records of the source `name` for its rules about column values.
 
     Args:
         rules: these rules.
@@ -292,7 +293,7 @@ class MeasureStep(RuleStep):
 
 @dataclass(frozen=True)
 class DistinctValuesStep(RuleStep):
-    """Counts the different values of columns of the source or output `name`.
+    """Counts the distinct values of columns of the source or output `name`.
 
     Args:
         rules: all rules of the node about values.
@@ -305,7 +306,7 @@ class DistinctValuesStep(RuleStep):
 
 @dataclass(frozen=True)
 class UniqueStep(RuleStep):
-    """A rule `unique` of the source or output `name`: the first of equal records in record order stays.
+    """Checks a rule `unique` of the source or output `name`: the first of equal records in record order satisfies it.
 
     Args:
         rule: the rule.
@@ -318,7 +319,7 @@ class UniqueStep(RuleStep):
 
 @dataclass(frozen=True)
 class UniqueIndexStep(RuleStep):
-    """A unique index of the table that the output `name` writes.
+    """Checks a unique index of the table that the output `name` writes.
 
     Args:
         rule: the index as a rule.
@@ -331,11 +332,11 @@ class UniqueIndexStep(RuleStep):
 
 @dataclass(frozen=True)
 class ReferencesStep(RuleStep):
-    """A rule `references` of the output `name`: records that refer to none of the rows break it.
+    """Checks a rule `references` of the output `name`: records without a match among the rows break it.
 
     Args:
         rule: the rule.
-        rows: the rows that records refer to, which an earlier job materialized.
+        rows: the referenced rows, which an earlier job has materialized.
     """
 
     module: ClassVar[str] = "references_run"
@@ -345,19 +346,19 @@ class ReferencesStep(RuleStep):
 
 
 def referenced(name: str, rules: Iterable[Rule]) -> tuple[Rows, ...]:
-    """The records of sources that rules of a node refer to, materialized by an earlier job: once for each source."""
+    """The source records to which rules of a node refer, materialized by an earlier job, once for each source."""
     sources = dict.fromkeys(rule.source for rule in rules if isinstance(rule, References))
     return tuple(Rows(name, source, "rows that a rule refers to, written down for every task") for source in sources)
 
 
 def referenced_columns(rules: Iterable[Rule], source: str) -> frozenset[str]:
-    """The columns of a source that rules refer to."""
+    """The columns of a source to which rules refer."""
     mine = (rule for rule in rules if isinstance(rule, References) and rule.source == source)
     return frozenset(match.there for rule in mine for match in rule.matches)
 
 
 def phases(of: str, name: str, rules: Iterable[Rule], partitions: int) -> tuple[shape.Phase, ...]:
-    """The parts of a node in which its records meet others, in the order of its rules."""
+    """The phases of a node that compare its records with others, in the order of its rules."""
     found: list[shape.Phase] = []
     listed = tuple(rules)
     rows = {each.input: each for each in referenced(name, listed)}
@@ -371,10 +372,10 @@ def phases(of: str, name: str, rules: Iterable[Rule], partitions: int) -> tuple[
 
 
 def of_indexes(indexes: Iterable[Any], columns: Mapping[str, tuple[str, types.Type]]) -> tuple[UniqueIndex, ...]:
-    """The rules that the unique indexes of a table are.
+    """A rule for each unique index of a table.
 
     Args:
-        indexes: these indexes (`formats/database/unique_indexes.py:RunIndex`).
+        indexes: the indexes (`formats/database/unique_indexes.py:RunIndex`).
         columns: the record's column for each column of the table, with its type.
     """
     return tuple(
@@ -395,7 +396,7 @@ def measured(rules: Iterable[Rule]) -> tuple[Measured, ...]:
 
 
 def measuring(of: str, name: str, rules: Iterable[Rule]) -> tuple[shape.Phase, ...]:
-    """The part of a node that measures the records which it gives."""
+    """The phase of a node that measures its records; empty without rules about values."""
     found = measured(rules)
     values = distinct_values(of, name, found)
     return (shape.LocalPhase(MeasureStep(name, of, found), side_output=values),) if found else ()
@@ -412,7 +413,7 @@ def distinct_values(of: str, name: str, rules: Iterable[Rule]) -> shape.Exchange
 
 
 def partitions(name: str, rules: Iterable[Rule], sizes: shape.Sizes) -> int:
-    """In how many partitions they meet: whole records wait there, and once more to be put into order."""
+    """The number of partitions for comparing records: whole records are buffered there, and again to restore order."""
     return sizes.partitions(name, growth=2) if any(isinstance(rule, Unique) for rule in rules) else 1
 
 
@@ -432,5 +433,5 @@ def facts(rules: Iterable[Rule]) -> dict[str, str]:
 
 
 def of_records(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """The rules about records, for runs that see only some of these."""
+    """The rules about single records, for runs that see only some of the records."""
     return tuple(rule for rule in rules if isinstance(rule, Unique | References))

@@ -1,4 +1,4 @@
-"""The values of records in words, for dead letters and warnings of rules."""
+"""The values of records as texts, for dead letters and warnings of rules."""
 
 from __future__ import annotations
 

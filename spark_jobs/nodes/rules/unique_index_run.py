@@ -1,6 +1,6 @@
-"""Runs a unique index of a table as a rule `unique`, with keys that are equal where the index treats values as equal.
+"""Checks a unique index of a table like a rule `unique`, with keys that are equal if the index treats them as equal.
 
-Records of an upsert for the same row may share a value: it is the row's, and the last of them counts.
+Records of an upsert for the same row may share a value: the last of them decides the row's value.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KEY, _ROW = HASHED.of("index"), HASHED.of("row")
 
 @dataclass
 class Gather(unique_run.Gather):
-    """Sends records to the partitions of the values that the index has."""
+    """Sends records to the partitions of their indexed values."""
 
     step: UniqueIndexStep
 
@@ -43,7 +43,7 @@ class Gather(unique_run.Gather):
         return [_KEY]
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Compute what the index compares; a record that equals nothing has a null for it."""
+        """Compute the indexed values. A record that equals nothing gets a null."""
         mine = self.take(batch)
         rule = self.step.rule
         comparable = {_KEY: self.made.keys([mine.data.column(name) for name, _ in rule.columns])}
@@ -54,7 +54,7 @@ class Gather(unique_run.Gather):
 
 @dataclass
 class UniqueIndex(unique_run.Unique):
-    """Finds the records that the table would not take beside an earlier one."""
+    """Finds the records that the table would reject after an earlier record."""
 
     step: UniqueIndexStep
 
@@ -65,11 +65,11 @@ class UniqueIndex(unique_run.Unique):
 
     def open(self) -> None:
         super().open()
-        #: The row that the first record is about of the values that a batch has ended with.
+        #: The table row of the first record with the values at which the last batch ended.
         self.carried_row: pa.Scalar | None = None
 
     def broken(self, batch: SortedBatch, later: np.ndarray) -> np.ndarray:
-        """All that equal an earlier one, but those of the first one's row."""
+        """A mask of the records that equal an earlier one and belong to another table row."""
         if not self.step.rule.row_columns or not batch.count:
             return later
         rows = batch.rows.column(_ROW)

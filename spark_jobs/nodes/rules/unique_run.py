@@ -1,9 +1,9 @@
-"""Operators of the rule `unique`: the first of several records with equal values stays, the others break the rule.
+"""Operators of the rule `unique`: the first of several records with equal values is kept, the others break the rule.
 
 `Gather` is the end of the upstream fragment: it sends records to the partition of their values. `Unique` has all
-records of a partition, sorted by values and then by place, so that it only looks at neighbours, however many are equal.
-`RestoreOrder` puts records back into order; with a single partition `Unique` does that itself. A null equals nothing,
-and neither does NaN: records with one among their values are spread by their places.
+records of a partition, sorted by values and then by place, so that it compares only neighbors, however many are equal.
+`RestoreOrder` puts records back into order; with a single partition `Unique` does that itself. Nulls and NaN equal
+nothing: records that have one among their values are spread over the partitions by their places.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def _key_columns(step: UniqueStep | UniqueIndexStep) -> list[str]:
-    """The comparable keys: the columns themselves where they can be compared."""
+    """The comparable keys, which are the columns themselves if Arrow can compare them."""
     return [name if keys.is_value(static) else HASHED.of(name) for name, static in step.rule.columns]
 
 
@@ -55,7 +55,7 @@ class Gather(shuffle.ShuffleWriter):
         return _key_columns(self.step)
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Compute comparable values; what equals nothing, as NaN does not, has a null for one."""
+        """Compute comparable values. Values that equal nothing, such as NaN, become null."""
         mine = self.take(batch)
         comparable = {
             HASHED.of(name): keys.equal_column(mine.data.column(name), static)
@@ -65,7 +65,7 @@ class Gather(shuffle.ShuffleWriter):
         self.depart(mine, comparable)
 
     def split(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-        """By values; records that equal no other are spread, for there may be very many of them."""
+        """Split by values. Records that equal no other are spread, because there may be very many of them."""
         is_alone = _has_null(table, self.key_columns)
         if self.partitions == 1 or not is_alone.any():
             return super().split(table)
@@ -76,7 +76,7 @@ class Gather(shuffle.ShuffleWriter):
 
 @dataclass
 class Unique(shuffle.ShuffleReader):
-    """Sorts the records of its partitions, and finds those that equal one before them."""
+    """Sorts the records of its partition, and finds those that equal an earlier one."""
 
     step: UniqueStep | UniqueIndexStep
 
@@ -97,7 +97,7 @@ class Unique(shuffle.ShuffleReader):
             self.found = spill.ExternalSorter(self.context, self.step.name)
 
     def receive(self, table: pa.Table) -> None:
-        """Records from one task."""
+        """Add the records of one task."""
         self.enter(table.num_rows)
         is_alone = _has_null(table, self.by)
         if is_alone.any():
@@ -107,14 +107,14 @@ class Unique(shuffle.ShuffleReader):
             self.rows.add(table)
 
     def finish(self) -> None:
-        """Look at all records, then send them to the range exchange or push them on in order."""
+        """Compare all records, then send them to the range exchange or push them in order."""
         for batch in self.rows.sorted_batches():
             self._give(self._kept(batch))
         if self.found is not None:
             shuffle.push_all(self, self.found, self.context.exchanges.record_origin(self.number_of_partition))
 
     def _kept(self, batch: SortedBatch) -> pa.Table:
-        """The records of a sorted batch that go on: all of them, unless the others become dead letters."""
+        """The records of a sorted batch to keep: all of them, unless the rule turns the others into dead letters."""
         rows = batch.rows.slice(0, batch.count)
         begins = np.asarray(batch.starts[: batch.count])
         records = identity.record_numbers(*(rows.column(name) for name in ORIGIN_NAMES[1:]))
@@ -131,11 +131,11 @@ class Unique(shuffle.ShuffleReader):
         return pa.table(rows.take(batches.indices_except(rows.num_rows, broken.tolist())))
 
     def broken(self, batch: SortedBatch, later: np.ndarray) -> np.ndarray:
-        """Which of the records that equal an earlier one break the rule: all, unless a subclass knows better."""
+        """A mask of records that break the rule: all that equal an earlier one, unless a subclass overrides this."""
         return later
 
     def _break(self, rows: pa.RecordBatch, broken: np.ndarray, firsts: np.ndarray) -> None:
-        """Records break the rule: they fail, or are counted with the first of them."""
+        """Fail the records that break the rule, or count them with the first of their values."""
         rule = self.step.rule
         records = rows.take(pa.array(broken))
         origin = self.context.exchanges.record_origin(self.number_of_partition)
@@ -152,7 +152,7 @@ class Unique(shuffle.ShuffleReader):
         self.fail(batch, failing, trigger=rule.name, equal_to=firsts)
 
     def reason(self, field: str | None) -> failure_columns.Reason:
-        """Why a record fails; `field` is the rule's column, where it has only one."""
+        """The reason of a failure. `field` is the rule's column if it has only one."""
         rule = self.step.rule
         names = ", ".join(name for name, _ in rule.columns)
         before = rule.message or ("not unique: " if field else f"{names} are not unique: ")

@@ -1,4 +1,4 @@
-"""Sources checked and bound: the problems of a source by itself, and the row that it produces."""
+"""Checks and binds sources: the mistakes of a source by itself, and the row that it produces."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _format_problems(column: SourceColumn, place: tuple[str | int, ...]) -> Iter
             yield codes.E007, message, (*place, "format"), "write a form like `%d.%m.%Y`"
 
 
-#: The kinds of columns that have a use for each key.
+#: The column types to which each key applies.
 _USES = {
     "decimal_separator": spelling.NUMBERS,
     "thousands_separator": spelling.NUMBERS,
@@ -188,7 +188,7 @@ def _spelling_problems(column: SourceColumnConfig, place: tuple[str | int, ...])
 def _zone_problems(
     column: SourceColumn, config: SourceConfig, place: tuple[str | int, ...]
 ) -> Iterator[network.Problem]:
-    """`timezone` where it says nothing: of other values than dates, and of files whose moments are no texts."""
+    """Problems of `timezone` where it has no effect: on types other than dates, and in files that store no texts."""
     if column.type.kind not in (types.Kind.DATE, types.Kind.DATETIME):
         message = (
             f"`timezone` of `{column.name}`: it is for `date` and `date_time`, and this column is `{column.type.kind}`"
@@ -240,7 +240,7 @@ _BY = {
 
 
 def _check_incremental(config: SourceConfig, scope: BindScope) -> None:
-    """`incremental:` says what its kind of source understands."""
+    """Report keys of `incremental:` that the kind of source does not support."""
     if config.incremental is None:
         return
     name, format = scope.name, registry.named(config.type)
@@ -299,7 +299,7 @@ def _unclosed_bracket(pattern: str) -> bool:
 
 
 def bind(config: SourceConfig, scope: BindScope) -> Bound:
-    """The step of a source, and the row that it gives."""
+    """The step of a source, and the row that it produces."""
     declared = layout.declared(config, scope.part("format_schema"))
     key = tuple(config.correlation_key or ())
     kinds = {column.name: column.type for column in declared.columns}
@@ -366,20 +366,20 @@ def _typed_fields(config: SourceConfig, declared: Declared, scope: BindScope) ->
 
 
 def _localized(columns: tuple[SourceColumn, ...], header: str) -> tuple[SourceColumn, ...]:
-    """The columns whose formats have the names of the pipeline's language."""
+    """The columns with formats that use the names of the pipeline's language."""
     if not header:
         return columns
     return tuple(replace(one, formats=tuple(header + form for form in one.formats)) for one in columns)
 
 
 def _spelled(column: SourceColumn, of_file: Spelling, said: Mapping[str, Any]) -> SourceColumn:
-    """A column whose texts are written as the options of its file say, where it does not say so itself."""
+    """A column whose spelling of texts comes from the options of its file, unless the column sets it itself."""
     spelling = replace(of_file, **said)
     return column if spelling.is_usual else replace(column, spelling=spelling)
 
 
 def _origins(config: SourceConfig, declared: Declared, scope: BindScope) -> Iterator[ColumnOrigin]:
-    """The columns that come from elsewhere than `schema:`, and those that are dropped."""
+    """The columns that keys other than `schema:` declare or drop."""
     changed = {change.column: change for change in declared.changes}
     if config.columns is None:
         for column in declared.columns:
@@ -391,7 +391,7 @@ def _origins(config: SourceConfig, declared: Declared, scope: BindScope) -> Iter
 
 
 def _row_type(declared: types.Type) -> types.Type:
-    """An empty cell is null except under `string`, and a string may be missing: so every column may be null."""
+    """The type in the row: nullable, because empty cells of other types are null, and a string may be missing."""
     return declared.or_null()
 
 

@@ -1,4 +1,4 @@
-"""The envelope of a source's files: sections checked and bound, and their fields in `$doc`."""
+"""The envelope of a source's files: checks and binds sections, and types their fields in `$doc`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check(config: SourceConfig, scope: BindScope) -> None:
-    """Each section says where it is in the way of its format, and there are some at all."""
+    """Report sections without a location that their format supports, and an envelope without sections."""
     if config.envelope is not None and config.envelope.sections and not _has_any(config):
         is_network = config.transport.kind is TransportKind.REST
         what = "pages of a network" if is_network else f"{registry.named(config.type).title} files"
@@ -49,12 +49,12 @@ def _written(extract: ExtractConfig) -> list[tuple[str, str]]:
 
 
 def _has_any(config: SourceConfig) -> bool:
-    """Whether files can have sections: pages of a network have none, nor do formats without a place for them."""
+    """True if files can have sections. Network pages and some formats cannot."""
     return registry.named(config.type).sections is not None and config.transport.kind is not TransportKind.REST
 
 
 def sections(config: SourceConfig) -> Iterator[Section]:
-    """The declared sections, as far as files have any."""
+    """The declared sections; none if files cannot have any."""
     if config.envelope is None or not _has_any(config):
         return
     for name, section in config.envelope.sections.items():
@@ -63,9 +63,9 @@ def sections(config: SourceConfig) -> Iterator[Section]:
 
 
 def documents(config: SourceConfig) -> dict[str, dict[str, types.Type]]:
-    """The sections that `$doc` has, as programs see them: declared ones, and those that every file of the format has.
+    """The sections of `$doc` with the types that programs see: declared sections, and those of the format.
 
-    An inner level hides a declared section of its name, as inner scopes do.
+    An inner level hides a declared section of the same name, like an inner scope.
     """
     declared = config.envelope.sections if config.envelope else {}
     found = {name: {key: kind.or_null() for key, kind in one.fields_.items()} for name, one in declared.items()}

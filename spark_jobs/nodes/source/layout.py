@@ -1,7 +1,7 @@
-"""The columns of a source from all that declares them: `format_schema`, `schema`, `schema_overrides`.
+"""The columns of a source from all keys that declare them: `format_schema`, `schema`, `schema_overrides`.
 
-`schema_overrides` has the last word. It patches a format schema that stands in a file of its own, and so the columns
-that are read with it: a patch drops a field, changes the keys that it names, or appends a field.
+`schema_overrides` takes precedence. It patches a format schema that stands in a file of its own, and so also the
+columns that are read by it. A patch drops a field, changes the keys that it names, or appends a field.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.source.model import SourceColumnConfig, SourceConfig
 
 
-#: Kinds that undeclared fields may have besides text.
+#: Types that undeclared fields may have besides text.
 _TYPED = (Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.DATE, Kind.DATETIME)
 
 
@@ -53,9 +53,9 @@ class Declared:
 
     Args:
         columns: the columns in order.
-        layout: the patched format schema, templates filled in; None where there is none.
-        changes: what `schema_overrides` did to columns, the last patch of each column.
-        mistakes: the patches that cannot be applied; they are left out.
+        layout: the patched format schema, templates filled in; None if there is none.
+        changes: the last change by `schema_overrides` of each column.
+        mistakes: the patches that cannot be applied. They are ignored.
     """
 
     columns: tuple[SourceColumn, ...]
@@ -69,7 +69,7 @@ def declared(config: SourceConfig, layout: Layout | None) -> Declared:
 
     Args:
         config: the source.
-        layout: its format schema, read; None where there is none or it is broken.
+        layout: its parsed format schema; None if there is none or it is broken.
     """
     own = tuple(map(_declared, config.columns or ()))
     if layout is None:
@@ -111,7 +111,7 @@ def _changes(patched: _Patched, columns: Sequence[SourceColumn]) -> tuple[Change
 
 
 def _column(one: LayoutField, has_places: bool) -> SourceColumn:
-    """The column of a field; where fields have places, what reads them knows of their defaults and points."""
+    """The column of a field. If fields have positions, the reader handles their defaults and decimal points."""
     keys = dict(one)
     if has_places:
         keys["default"] = None
@@ -131,7 +131,7 @@ def _formats(one: LayoutField) -> tuple[str, ...]:
 
 
 def undeclared(declared: Declared) -> tuple[SourceColumn, ...]:
-    """The fields with places that are no columns and hold something else than texts, with what they hold."""
+    """The fields with positions that are no columns and have another type than text, as columns."""
     if declared.layout is None:
         return ()
     known = {column.key for column in declared.columns}
@@ -145,14 +145,14 @@ def undeclared(declared: Declared) -> tuple[SourceColumn, ...]:
 
 
 def key_of(path: str) -> str:
-    """The name of a nested value in its record: `$.a.b`, `/a/b` and `a/b` are `a.b`."""
+    """The flat name of a nested value: `$.a.b`, `/a/b` and `a/b` are `a.b`."""
     return path.removeprefix("$").strip("./").replace("/", ".")
 
 
 def _refined(
     column: SourceColumn, one: LayoutField | None, said: dict[str, set[str]], has_places: bool
 ) -> SourceColumn:
-    """A column of `schema:` with what patches say of it, and with what `schema:` itself leaves open."""
+    """A column of `schema:` changed by patches, with keys that `schema:` leaves out taken from the field."""
     if one is None:
         return column
     patched = said.get(column.name, set())
@@ -177,7 +177,7 @@ class _Patched:
     original: Layout
     groups: dict[str | None, list[LayoutField]] = field(default_factory=dict)
     mistakes: list[Mistake] = field(default_factory=list)
-    #: The number of the last patch of a field, of a dropped one, and the keys that patches set.
+    #: The number of each field's last patch, the same for dropped fields, and the keys that patches set.
     last: dict[str, int] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
     appended: set[str] = field(default_factory=set)
@@ -247,7 +247,7 @@ class _Patched:
 
 
 def _consistent(said: dict[str, Any]) -> dict[str, Any]:
-    """The values that a patch sets. A width replaces an end, and an end a width."""
+    """The values that a patch sets. A width replaces an end, and an end replaces a width."""
     for key, other in (("width", "end"), ("end", "width")):
         if key in said:
             return {**said, other: None}

@@ -1,4 +1,4 @@
-"""Sources as users write them."""
+"""The configuration of sources."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from spark_jobs.scan.network.endpoint import Strategy
 
 
 class SortBy(StrEnum):
-    """The property that files are sorted by."""
+    """The property by which files are sorted."""
 
     NAME = "name"
     CREATED = "created"
@@ -75,7 +75,7 @@ class IncrementalConfig(Config):
 
 
 def _switched(value: Any) -> Any:
-    """`true` for an incremental source that has nothing more to say; `false` for none."""
+    """`true` stands for an incremental source without further keys, `false` for none."""
     if isinstance(value, bool):
         return {} if value else None
     return value
@@ -164,14 +164,14 @@ class AuthConfig(Config):
 
 
 def _mapping(value: Any) -> Any:
-    """A mapping; anything else may be a secret in the wrong place, which no message shows."""
+    """A mapping. Any other value may be a misplaced secret, so no message shows it."""
     if isinstance(value, (dict, AuthConfig)):
         return value
     raise unfit("expected a mapping with `scheme` and its keys")
 
 
 class TransportKind(StrEnum):
-    """The kinds of places that records come from."""
+    """The kinds of places from which records come."""
 
     FILE = "file"
     REST = "rest"
@@ -192,7 +192,7 @@ class TransportConfig(Config):
 
 
 def _transport(value: Any) -> Any:
-    """The long form of a kind; another text may be an address with a password, which no message shows."""
+    """The long form of a kind. Any other text may be an address with a password, so no message shows it."""
     if not isinstance(value, str):
         return value
     if value not in list(TransportKind):

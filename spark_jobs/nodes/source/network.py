@@ -1,4 +1,4 @@
-"""`transport:` of a source checked and frozen: its problems by itself."""
+"""Checks and freezes `transport:` of a source."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _AUTH: dict[AuthScheme, tuple[tuple[str, ...], tuple[str, ...]]] = {
     AuthScheme.BEARER: (("token",), ()),
     AuthScheme.HEADER: (("name", "value"), ()),
 }
-#: Settings that choose among files.
+#: The settings that select files.
 OF_FILES = ("exclude", "modified_after", "modified_before", "min_size", "max_size", "files")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
@@ -69,13 +69,13 @@ def problems(config: SourceConfig, name: str) -> Iterator[Problem]:
 
 
 def strays(transport: TransportConfig) -> Iterator[Problem]:
-    """Settings of a network source on one that reads files."""
+    """Report settings of a network source on a source that reads files."""
     for key in sorted(transport.model_fields_set - {"kind"}):
         yield _meaningless(("transport", key), "kind", TransportKind.FILE)
 
 
 def _choice_problems(config: Config, key: str, chooser: str, known: Any) -> Iterator[Problem]:
-    """Keys that a choice needs and that are not there, and keys that are there and belong to another choice."""
+    """Problems of missing keys that a choice needs, and of keys that belong to another choice."""
     chosen = getattr(config, chooser)
     needed, possible = known[chosen]
     for name in needed:

@@ -1,4 +1,4 @@
-"""Records that an exchange brought, but that are still records of a file: their file and row are known."""
+"""The origin of records that an exchange brought and whose file and row are still known."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Places:
-    """The files and places of splits, by their numbers. Splits of one file are neighbours and share its names.
+    """The files and rows of splits, by their numbers. Splits of one file are neighbors and share its names.
 
     Args:
         firsts: the number of the first split of each file, ascending; a gap in the numbers stands for no file.
-        files: what `$source.file` is there.
-        paths: what `$source.path` is there.
-        sources: the source's name.
-        rows: for each split the rows of its file before it, where they are known.
-        totals: for each split the rows of its source before it, where they are known.
+        files: the value of `$source.file` for each file.
+        paths: the value of `$source.path` for each file.
+        sources: the source of each file.
+        rows: for each split the number of rows of its file before it, if known.
+        totals: for each split the number of rows of its source before it, if known.
     """
 
     firsts: np.ndarray
@@ -42,7 +42,7 @@ class Places:
 
     @classmethod
     def of(cls, splits: Iterable[tuple[str, SplitInput]]) -> Places:
-        """The places of a job's splits, which come by their numbers."""
+        """The places of a job's splits, which are given in the order of their numbers."""
         firsts: list[int] = [0]
         entries: list[tuple[str, SplitInput] | None] = [None]
         rows: list[int | None] = []
@@ -71,13 +71,13 @@ class Places:
         )
 
     def file_of(self, split: pa.Array) -> pa.Array:
-        """The place in `files` of each split; null where there is none."""
+        """The index in `files` for each split; null if it has no file."""
         numbers = pc.fill_null(split, 0).to_numpy(zero_copy_only=False)
         found = np.searchsorted(self.firsts, numbers, side="right") - 1
         return pc.if_else(split.is_valid(), pa.array(found), None)
 
     def only_file_of(self, split: pa.Array) -> int | None:
-        """The place in `files` that all splits have, which are some at least; None where they differ or one is null."""
+        """The index in `files` that all splits share; None if they differ or one has no file. There must be splits."""
         if split.null_count or not len(split):
             return None
         ends = pc.min_max(split)
@@ -87,12 +87,12 @@ class Places:
 
 @dataclass(frozen=True)
 class RecordOrigin(batches.GroupOrigin):
-    """The origin of records by their `$origin.*` columns."""
+    """The origin of records, read from their `$origin.*` columns."""
 
     places: Places
 
     def source_values(self, batch: batches.Batch) -> dict[str, Any]:
-        """Each record's own file, source and row; groups have none."""
+        """Each record's own file, source and row. Groups have none."""
         _, split, row = (batch.data.column(name) for name in columns.ORIGIN_NAMES)
         if columns.IS_GROUP.name in batch.data.schema.names:
             is_group = batch.data.column(columns.IS_GROUP.name).fill_null(False)
@@ -114,12 +114,12 @@ class RecordOrigin(batches.GroupOrigin):
 
 @dataclass(frozen=True)
 class MaterializedOrigin(RecordOrigin):
-    """The origin of records that were kept as they were read.
+    """The origin of records that were materialized as they were read.
 
     Args:
-        step: their source.
-        data: all their columns.
-        first: the row of the first of them.
+        step: the source.
+        data: all columns of the records.
+        first: the row of the first record.
     """
 
     step: SourceStep
@@ -127,7 +127,7 @@ class MaterializedOrigin(RecordOrigin):
     first: int
 
     def texts(self, batch: batches.Batch, indices: pa.Array) -> pa.RecordBatch:
-        """The declared columns, in their text form."""
+        """The declared columns, as texts."""
         rows = pc.subtract(batch.rows.take(indices), self.first)
         columns = [
             cell_text.texts(self.data.column(column.name).take(rows), column.type) for column in self.step.columns

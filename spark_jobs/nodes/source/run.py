@@ -1,4 +1,4 @@
-"""The operator of a source: it reads and converts blocks, sends bad records to the dead letters, pushes the rest."""
+"""The operator of a source: it reads and converts blocks, pushes records, and sends bad ones to the dead letters."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 #: The column of the records' event times, for programs that read them.
 EVENT_TIME = columns.SOURCE.of("event_time")
-#: The first moment that a DateTime can be.
+#: The earliest DateTime.
 _FIRST = datetime.min
 _FIRST_US = (_FIRST - datetime(1970, 1, 1)) // timedelta(microseconds=1)
-#: Before every moment.
+#: Earlier than every moment.
 _NO_TIME = np.iinfo(np.int64).min
-#: No delay is longer, in seconds: it leads out of all years from any moment.
+#: No delay is longer, in seconds. From any moment it leads out of all years.
 _LONGEST_DELAY = 10_000 * 366 * 86_400
 
 
@@ -46,13 +46,13 @@ class Source(operator.Operator):
     """The root of a fragment that reads a split."""
 
     step: SourceStep
-    #: Whether records are only materialized here, and may be dead letters of the tasks that go on with them.
+    #: Records are materialized here only for tasks that may have to write them as dead letters.
     shows_later: bool = False
-    #: The type of undeclared columns downstream. Texts of CSV files become values of any kind if another source has
-    #: such.
+    #: The type of undeclared columns downstream. Texts of CSV files become dynamic values if another source has such
+    #: values.
     undeclared_type: types.Type = types.STRING
-    #: How far the records of each split have come, by its number: the latest event time less the delay, in microseconds
-    #: since the first moment, counted from 1.
+    #: By the number of each split, the latest event time less the delay, in microseconds since the first moment,
+    #: counted from 1.
     watermarks: dict[int, int] = field(default_factory=dict)
 
     @cached_property
@@ -62,10 +62,10 @@ class Source(operator.Operator):
         return replace(self.step.reader, tuning=self.context.tuning, record_bytes=memory.record_bytes(share))
 
     def reading(self, undeclared: tuple[str, ...], keep_texts: bool) -> format.Reading:
-        """The columns to read: all if dead letters show the record, else those read downstream."""
+        """The columns to read: all columns if dead letters show the record, otherwise the columns read downstream."""
         live = None if keep_texts else self.step.live
         if live is not None and (ruled := {column.name for column in self.step.columns if column.rules}):
-            # Rules are checked on values, and failing records are shown whole.
+            # Rules check values, and failing records are shown whole.
             live = None if self.step.correlation_key else live | ruled
         return format.Reading(
             columns=self.step.columns,
@@ -83,15 +83,15 @@ class Source(operator.Operator):
 
     @property
     def _takers_pass_over(self) -> bool:
-        """Whether all operators downstream can count records that are skipped."""
+        """True if all operators downstream can count skipped records."""
         takers = [target for target, _ in self.targets.get("", ())]
         return not self.shows_later and bool(takers) and all(target.can_pass_over for target in takers)
 
     def read(self, places: Sequence[SplitInput], wanted: format.Reading, outcomes: list[SplitOutcome]) -> None:
-        """Push the records of some splits, one after the other; of each that was begun there is an outcome then."""
+        """Push the records of some splits, one after another. Each split that was begun adds an outcome."""
         pack = Pack(places)
         for run in self._runs(places, wanted.block_bytes):
-            # Each file has an envelope of its own.
+            # Each file has its own envelope.
             read = self._read_together(run, wanted) if len(run) > 1 and not wanted.sections else None
             if read is None:
                 for place in run:
@@ -108,9 +108,9 @@ class Source(operator.Operator):
                 self._give(block, PackOrigin(places[0], self.step, block, base, pack=pack), wanted)
 
     def _runs(self, places: Sequence[SplitInput], most_bytes: int) -> Iterator[list[SplitInput]]:
-        """The splits in groups: small files with the same columns, which can be read together, and single ones.
+        """The splits in groups: small files with the same columns, which can be read together, and single splits.
 
-        Those of a group have no more bytes than a block, for that is what becomes of them.
+        A group has no more bytes than a block, because it becomes one block.
         """
         run: list[SplitInput] = []
         size = 0
@@ -133,7 +133,7 @@ class Source(operator.Operator):
         return None if found is None else (list(self.reader.ruled(found[0], wanted)), found[1])
 
     def _read_split(self, place: SplitInput, pack: Pack, wanted: format.Reading, outcome: SplitOutcome) -> None:
-        """Push the records of a split; `outcome` describes the split afterwards."""
+        """Push the records of a split. Afterwards `outcome` describes the split."""
         base = pack.begin()
         if place.limit is not None:
             wanted = replace(wanted, passes=())
@@ -152,7 +152,7 @@ class Source(operator.Operator):
                 return
 
     def _give(self, block: format.Block, origin: SplitOrigin, wanted: format.Reading) -> None:
-        """Push the good records of a block, and the bad ones to the dead letters."""
+        """Push the good records of a block, and send the bad ones to the dead letters."""
         self.enter(block.count)
         if block.passed_over:
             self._pass_over(block)
@@ -194,7 +194,7 @@ class Source(operator.Operator):
         self.context.pause()
 
     def _warn_of(self, what: str, affected: format.Affected, origin: SplitOrigin) -> None:
-        """Have the run warn of records that were not read as they stand."""
+        """Warn of records whose values were changed or cut while they were read."""
         text = f"source '{self.step.name}': {what}"
         rows = pa.array(affected.rows + origin.base)
         batch = batches.Batch(
@@ -204,7 +204,7 @@ class Source(operator.Operator):
         self.context.notice(self, text, batch, dict.fromkeys(range(len(rows)), "") | {0: shown})
 
     def _pass_over(self, block: format.Block) -> None:
-        """Count records that were not read where they would be filtered."""
+        """Count records that were skipped because a filter would drop them."""
         self.counters.passed_over += block.passed_over
         self.leave(block.count)
         for target, _ in self.targets[""]:
@@ -212,7 +212,7 @@ class Source(operator.Operator):
         self.context.pause()
 
     def _read(self, batch: batches.Batch) -> batches.Batch:
-        """The records, without those that failed in earlier passes: these count as never read."""
+        """The records without those that failed in earlier passes, which count as never read."""
         excluded = self.context.correlation.excluded(self.step.name, batch)
         if excluded is None:
             return batch
@@ -220,7 +220,7 @@ class Source(operator.Operator):
         return batch.take(pa.array(np.flatnonzero(~excluded)))
 
     def _note_times(self, moments: pa.Array, split: pa.Array) -> None:
-        """Note how far records of some splits have come, which stand one after the other."""
+        """Update the watermarks of splits, whose records are contiguous."""
         if moments.null_count == len(moments):
             return
         times = moments.cast(pa.timestamp("us")).cast(pa.int64()).fill_null(_NO_TIME).to_numpy()
@@ -232,7 +232,7 @@ class Source(operator.Operator):
                 self.watermarks[number] = max(self.watermarks.get(number, 0), latest - shift)
 
     def _event_times(self, data: pa.RecordBatch) -> pa.Array:
-        """`$source.event_time`: the watermark column minus its delay; null where that is before the year 1."""
+        """`$source.event_time`: the watermark column minus its delay; null if that is before the year 1."""
         assert self.step.watermark_column is not None
         delay = timedelta(seconds=min(self.step.watermark_delay_s, _LONGEST_DELAY))
         moments = data.column(self.step.watermark_column).cast(pa.timestamp("us"))
@@ -240,7 +240,7 @@ class Source(operator.Operator):
         return pc.if_else(pc.less(earlier, pa.scalar(_FIRST, pa.timestamp("us"))), None, earlier)
 
     def _documents(self, block: format.Block) -> dict[str, pa.Array]:
-        """The envelope values that something downstream reads."""
+        """The envelope values that are read downstream."""
         found = {}
         for path, static in self.step.documents:
             column = block.documents.get(path)
@@ -263,7 +263,7 @@ class Source(operator.Operator):
         self.reader.count(place.split, place.file_plan, outcome)
 
     def _fail(self, origin: SplitOrigin, block: format.Block) -> None:
-        """Records with bad values fail at the first stage downstream, malformed ones at the source itself."""
+        """Fail records with bad values at the first stage downstream, and malformed ones at the source itself."""
         self.counters.dead += len(block.failures)
         stages = [
             f"source:{self.step.name}" if reason.category is failure.Category.MALFORMED else self.step.failure_stage
@@ -276,7 +276,7 @@ class Source(operator.Operator):
         self.context.fail_read_records(self, block.failures, origin.of_rows(rows), block.failed_rows, stages, keys)
 
     def _keys(self, failed: pa.RecordBatch) -> dict[str, pa.Array]:
-        """The correlation key of records that fail; empty where the key itself does not convert."""
+        """The correlation key of records that fail; empty if the key itself does not convert."""
         declared = {column.name: column for column in self.step.columns}
         found = {}
         for name in self.step.correlation_key:
@@ -292,7 +292,7 @@ class Source(operator.Operator):
 def _with_values(
     data: pa.RecordBatch, wanted: format.Reading, typed_fields: Sequence[format.SourceColumn]
 ) -> pa.RecordBatch:
-    """Convert undeclared texts to dynamic values. Texts of fields with a type get it if they convert."""
+    """Convert undeclared texts to dynamic values. Texts of fields with a type are converted to it if possible."""
     names = [name for name in data.schema.names if name in columns.UNDECLARED]
     found: dict[str, pa.Array] = {name: records.tagged(data.column(name), types.STRING) for name in names}
     for field_ in typed_fields:
@@ -309,16 +309,16 @@ def _with_values(
 
 @dataclass
 class ReadMaterialized(materialize.ReadMaterialized):
-    """The root of a fragment that goes on with records which another task has read."""
+    """The root of a fragment that continues with records which another task has read."""
 
     step: SourceStep
 
     def given(self, batch: batches.Batch) -> batches.Batch:
-        """The columns that are read downstream; where all declared ones were kept, they show what fails."""
+        """The columns that are read downstream. Declared columns are kept aside for dead letters if all are stored."""
         return self._alive(self._shown(batch))
 
     def _alive(self, batch: batches.Batch) -> batches.Batch:
-        """The records, without those that passes saw fail since they were kept."""
+        """The records without those that failed in passes since they were stored."""
         excluded = self.context.correlation.excluded(self.step.name, batch)
         return batch if excluded is None else batch.take(pa.array(np.flatnonzero(~excluded)))
 

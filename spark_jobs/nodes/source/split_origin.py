@@ -1,4 +1,4 @@
-"""Origins of the records of one split, or of several small ones that a task reads together."""
+"""Origins of the records of one split, or of several small splits that a task reads together."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class SplitInput:
     Args:
         source: the source's number in the plan.
         number: the split's number over all sources.
-        file_plan: how its file is read.
+        file_plan: the plan for reading its file.
         split: the part of the file.
-        first_row: records of the file before this split, when that is known before reading (programs read
+        first_row: the number of records of the file before this split, if known before reading (programs read
             `$source.row`).
-        first_of_source: the same over all files of the source.
-        limit: how many records are read at most; None for all (a preview has a limit).
+        first_of_source: the number of records of the source before this split, if known.
+        limit: the maximal number of records to read; None for all (a preview has a limit).
     """
 
     source: int
@@ -47,19 +47,19 @@ class SplitInput:
 
     @property
     def bytes(self) -> int:
-        """The size of what is read, about what is in it where the file is compressed."""
+        """The size of the split in bytes; for compressed files an estimate of the size after decompression."""
         file = self.file_plan.file
         return file.plain_size if file.is_compressed else self.split.end - self.split.start
 
 
 @dataclass(frozen=True)
 class SplitOrigin:
-    """Records that were read from a split."""
+    """The origin of records that were read from a split."""
 
     place: SplitInput
     step: SourceStep
     block: format.Block
-    #: Rows of the task's input before the block's split.
+    #: The number of rows of the task's input before the block's split.
     base: int = 0
 
     @property
@@ -68,17 +68,17 @@ class SplitOrigin:
         return self.place.number
 
     def identify(self, batch: batches.Batch, indices: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
-        """This split, and the rows."""
+        """The source, this split, and the rows."""
         return self.of_rows(batch.rows.take(indices))
 
     def of_rows(self, rows: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
-        """This split, and the rows."""
+        """The source, this split, and the rows."""
         count = len(rows)
         source = pa.array(np.full(count, self.place.source, dtype=np.int32))
         return source, pa.array(np.full(count, self.place.number, dtype=np.int32)), rows
 
     def texts(self, batch: batches.Batch, indices: pa.Array) -> pa.RecordBatch | None:
-        """The declared columns of records that were read well, in their text form."""
+        """The declared columns of records that were read successfully, as texts."""
         rows = pc.subtract(batch.rows.take(indices), self.base)
         if self.block.rows is None:
             found = pc.subtract(rows, self.block.first_row)
@@ -94,7 +94,7 @@ class SplitOrigin:
         return pa.RecordBatch.from_arrays(columns, names=names)
 
     def source_values(self, batch: batches.Batch) -> dict[str, Any]:
-        """The file's values, and the row numbers where they are known."""
+        """The file's values, and the row numbers if they are known."""
         known = self.of_files(batch.rows)
         if self.place.first_row is not None:
             known["source.row"] = self.row_numbers(batch.rows)
@@ -108,19 +108,19 @@ class SplitOrigin:
         return {"source.file": file.source_file or file.name, "source.path": file.name, "source.name": self.step.name}
 
     def row_numbers(self, rows: pa.Array) -> pa.Array:
-        """The rows in the file, from 1, of rows of the split; only when they are known."""
+        """The rows in the file, from 1, of rows of the split; only if they are known."""
         assert self.place.first_row is not None
         return pc.add(rows, self.place.first_row + 1)
 
 
 @dataclass
 class Pack:
-    """Splits that a task reads one after the other, as one input; its rows are numbered over all of them.
+    """Splits that a task reads one after another as one input, with rows numbered over all of them.
 
     Args:
         places: the splits.
-        starts: the first row of each that was begun.
-        rows: how many rows were read.
+        starts: the first row of each split that was begun.
+        rows: the number of rows read.
     """
 
     places: Sequence[SplitInput]
@@ -128,12 +128,12 @@ class Pack:
     rows: int = 0
 
     def begin(self) -> int:
-        """The next split; gives the rows before it."""
+        """Begin the next split. Returns the number of rows before it."""
         self.starts.append(self.rows)
         return self.rows
 
     def locate(self, rows: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """For each row its split, by position in the pack, and its row there."""
+        """The split of each row, by index in the pack, and the row within its split."""
         wanted = rows.to_numpy(zero_copy_only=False)
         starts = np.array(self.starts, dtype=np.int64)
         # If several splits begin with the same row, only the last has records.
@@ -158,12 +158,12 @@ class Pack:
 
     @cached_property
     def first_rows(self) -> np.ndarray | None:
-        """The rows of each split's file before it, where they are known."""
+        """The number of rows of each split's file before it, if known."""
         return _known([place.first_row for place in self.places])
 
     @cached_property
     def first_of_source(self) -> np.ndarray | None:
-        """The rows of the source before each split, where they are known."""
+        """The number of rows of the source before each split, if known."""
         return _known([place.first_of_source for place in self.places])
 
 
@@ -173,18 +173,18 @@ def _known(values: Sequence[int | None]) -> np.ndarray | None:
 
 @dataclass(frozen=True)
 class PackOrigin(SplitOrigin):
-    """Records that were read from the splits of a pack; `place` is its first."""
+    """The origin of records that were read from the splits of a pack; `place` is its first split."""
 
     pack: Pack = field(kw_only=True)
 
     def of_rows(self, rows: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
-        """Each row's split, and the row there."""
+        """Each row's source and split, and the row there."""
         found, places = self.pack.locate(rows)
         source = pa.array(np.full(len(rows), self.place.source, dtype=np.int32))
         return source, pa.array(self.pack.numbers[found]), pa.array(places)
 
     def source_values(self, batch: batches.Batch) -> dict[str, Any]:
-        """Each record's own file, and the row numbers where they are known."""
+        """Each record's own file, and the row numbers if they are known."""
         known = self.of_files(batch.rows)
         if self.pack.first_rows is not None:
             known["source.row"] = self.row_numbers(batch.rows)
@@ -200,7 +200,7 @@ class PackOrigin(SplitOrigin):
         return {"source.file": files, "source.path": paths, "source.name": self.step.name}
 
     def row_numbers(self, rows: pa.Array) -> pa.Array:
-        """The rows in their files, from 1, of rows of the pack; only when they are known."""
+        """The rows in their files, from 1, of rows of the pack; only if they are known."""
         assert self.pack.first_rows is not None
         found, places = self.pack.locate(rows)
         return pa.array(places + self.pack.first_rows[found] + 1)

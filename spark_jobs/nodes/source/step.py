@@ -1,4 +1,4 @@
-"""The bound source: files of a format, or pages of a network source, read onto declared columns."""
+"""The bound source: files of a format, or pages of a network source, with declared columns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spark_jobs.scan.network.endpoint import Endpoint
 
 
-#: The metadata that `include_provenance: true` gives every record: where it was read.
+#: The metadata that `include_provenance: true` adds to every record: the place where it was read.
 PROVENANCE = ("source_name", "source_file", "source_row")
 
 
@@ -40,7 +40,8 @@ PROVENANCE = ("source_name", "source_file", "source_row")
 class FileMatch:
     """Selects the files of a source: exactly one of `path`, `glob`, `regex` and `paths`, plus filters and order.
 
-    Patterns are as written: relative ones start at the pipeline's base directory. Sizes are in bytes, times are POSIX
+    Patterns are as users write them: relative ones start at the pipeline's base directory. Sizes are in bytes, times
+    are POSIX
     seconds.
     """
 
@@ -62,7 +63,7 @@ class FileMatch:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The paths, and the pattern of paths, as they are written."""
+        """The paths, and the pattern of paths, as users write them."""
         return tuple(path for path in (self.path, self.glob, *self.paths) if path is not None)
 
 
@@ -71,11 +72,11 @@ class SourceStep(node.Step):
     """A source, bound.
 
     Args:
-        label: `config.name`, when it differs from the node's name (messages show both).
-        format: `csv`, `json`, …; `options` is that format's read options.
+        label: `config.name` if it differs from the node's name (messages show both).
+        format: `csv`, `json`, …; `options` are the format's read options.
         columns: the declared columns in order.
-        live: names of the columns that anything downstream reads or writes; others are checked but not carried.
-        failure_stage: the stage where values that do not convert fail: the first node downstream.
+        live: names of the columns that are read or written downstream; other columns are checked but not carried.
+        failure_stage: the stage at which values that do not convert fail: the first node downstream.
         failure_node: the node of that stage.
     """
 
@@ -93,12 +94,12 @@ class SourceStep(node.Step):
     date_formats: tuple[str, ...] = ()
     correlation_key: tuple[str, ...] = ()
     watermark_column: str | None = None
-    #: The metadata of `include_provenance` that anything downstream reads or writes (see `PROVENANCE`).
+    #: The metadata of `include_provenance` that is read or written downstream (see `PROVENANCE`).
     provenance: frozenset[str] = frozenset()
     #: The `$source.*` members that downstream programs read, such as `row`, `file`, `count`.
     reads_source: frozenset[str] = field(default_factory=frozenset)
-    #: How long events may be late before the watermark passes them, and how long a silent file holds it back, in
-    #: seconds.
+    #: The time, in seconds, by which events may be late before the watermark passes them, and the time after which a
+    #: silent file no longer holds it back.
     watermark_delay_s: float = 0.0
     idle_timeout_s: float | None = None
     #: Arrays to explode or join.
@@ -107,29 +108,29 @@ class SourceStep(node.Step):
     sections: tuple[Section, ...] = ()
     #: The envelope values that programs read, by path, with their types.
     documents: tuple[tuple[str, types.Type], ...] = ()
-    #: The format schema of fixed-width files, as plain nested tuples of (key, value); None elsewhere.
+    #: The format schema of fixed-width files, as plain nested tuples of (key, value); None in other formats.
     layout: Any = None
     #: The types of its undeclared fields that are not text, if they are carried.
     typed_fields: tuple[SourceColumn, ...] = ()
-    #: The location of a network source's pages; None for files, and wherever the step has travelled to.
+    #: The location of a network source's pages; None for files, and on executors.
     endpoint: Endpoint | None = None
     #: How the source grows, if each run reads only new data; None if it reads everything.
     incremental: Incremental | None = None
     #: The predicates that records must pass first. Parts of files in which no record passes are not read.
     passes: tuple[Test, ...] = ()
-    #: Whether programs of the pipeline read undeclared columns, which are values of any kind then.
+    #: Programs of the pipeline read undeclared columns, which are then dynamic values.
     reads_undeclared: bool = False
-    #: Rules on all its records.
+    #: The rules on all its records.
     rules: tuple[Rule, ...] = ()
     #: The longest record or header in bytes while files are inspected (`Reader.record_bytes`); tasks use their share.
     record_bytes: int = MOST_RECORD_BYTES
 
     def __getstate__(self) -> dict[str, Any]:
-        """Tasks read files: the endpoint, which has credentials, stays on the driver."""
+        """The state without the endpoint, which has credentials and stays on the driver. Tasks only read files."""
         return {**self.__dict__, "endpoint": None}
 
     def pruned(self, required: Requirements) -> SourceStep:
-        """Only columns that anybody reads are carried; what does not convert fails at the first reader."""
+        """The source without unread columns. Values that do not convert fail at the first step downstream."""
         ruled = frozenset[str]().union(*(rule.reads for rule in self.rules))
         live = required.columns.names & set(self.column_names) | frozenset(self.correlation_key) | ruled
         reader = required.reader or self
@@ -148,7 +149,7 @@ class SourceStep(node.Step):
         )
 
     def _passes(self, required: Requirements) -> tuple[Test, ...]:
-        """The tests that files may answer; none where every record counts, whatever a filter says of it."""
+        """The predicates that may skip parts of files; none if every record counts, even one that a filter drops."""
         is_free = not self.correlation_key and self.watermark_column is None and not self.rules
         if not (self.file_format.has_statistics and is_free) or any(column.rules for column in self.columns):
             return ()
@@ -161,11 +162,11 @@ class SourceStep(node.Step):
         return self.rules
 
     def partitions(self, sizes: shape.Sizes) -> int:
-        """The number of partitions, by the size of the records that a rule brings together."""
+        """The number of partitions for rules that compare records, by the size of the records."""
         return rules.partitions(self.name, self.rules, sizes)
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
-        """Reading, then what brings records together that rules compare, then what measures those that are left."""
+        """Reading, then the phases of rules that compare records, then the measurement of the remaining records."""
         together = rules.phases(self.kind, self.name, self.rules, partitions)
         return (shape.LocalPhase(self), *together, *rules.measuring(self.kind, self.name, self.rules))
 
@@ -186,7 +187,7 @@ class SourceStep(node.Step):
 
     @property
     def undeclared_are_texts(self) -> bool:
-        """Whether undeclared columns hold texts alone, and no program reads them as values of any kind."""
+        """True if undeclared columns hold only texts, and no program reads them as dynamic values."""
         return self.file_format.values_are_text and not self.reads_undeclared and not self.typed_fields
 
     @property
@@ -196,7 +197,7 @@ class SourceStep(node.Step):
         return replace(found, record_bytes=self.record_bytes).knowing(self.columns)
 
     def scan(self, files: Sequence[InputFile], on_unmapped: OnUnmapped, search: Search = search_here) -> ScanPlan:
-        """Match the columns of the source's files with the declared ones; see `Reader.plan`.
+        """Match the columns of the source's files with the declared ones (see `Reader.plan`).
 
         Raises:
             FormatError: a file cannot be read, or its columns are refused.
@@ -209,10 +210,10 @@ class SourceStep(node.Step):
         return found
 
     def packed(self, file: InputFile) -> InputFile:
-        """A file as it is read, with its compression.
+        """A file with its detected compression.
 
         Raises:
-            FormatError: it is empty, and no compressed file is.
+            FormatError: the file is empty, which no compressed file is.
         """
         packing = self.options.packing(file.name)
         if packing is not Compression.NONE and not file.size:
@@ -231,11 +232,11 @@ class SourceStep(node.Step):
 
     @property
     def renamed(self) -> frozenset[str]:
-        """The declared columns that are called otherwise in the files, and whose names no column of these has."""
+        """The declared columns that have another name in the files, if no column of the files has the declared name."""
         return frozenset(self.column_names).difference(self.keys)
 
 
 def _source_members(values: frozenset[str]) -> set[str]:
-    """The `$source` members that programs read. The record's position belongs to the source, too."""
+    """The `$source` members that programs read. The record's row belongs to the source, too."""
     found = {path.removeprefix("source.") for path in values if path.startswith("source.")}
     return found | ({"total_count"} if "pipeline.total_count" in values else set())

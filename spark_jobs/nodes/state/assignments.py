@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 FILE = ("source", "file")
 #: The column of evaluated values.
 VALUE = "value"
-#: So many tables are made one.
+#: The number of buffered tables that are merged into one.
 _MOST_TABLES = 64
-#: The place of values that are set after all records have been seen.
+#: The place of values that are set after the last record.
 END = 2**63 - 1
 
 
 class AssignedValue(NamedTuple):
-    """A value that an assignment gives, and the place of the record that set it."""
+    """An assigned value, and the place of the record that set it."""
 
     file: final_values.File
     at: int
@@ -40,10 +40,10 @@ class AssignedValue(NamedTuple):
 
 
 class AssignmentState(Protocol):
-    """The state of an assignment's values, in tasks that read records and in the task that merges all."""
+    """The state of an assignment, in tasks that read records and in the task that merges all states."""
 
     def failures(self, columns: Mapping[str, pa.Array]) -> Sequence[engine.RowFailure]:
-        """The records that cannot be among those that are kept."""
+        """The failures of records whose values cannot be added."""
 
     def refuse(self, columns: Mapping[str, Any]) -> None:
         """Check a single record. Raises `Failure`."""
@@ -52,17 +52,17 @@ class AssignmentState(Protocol):
         """Add records, with the file of each if values are per file, and the evaluated columns."""
 
     def tables(self) -> Iterable[pa.Table]:
-        """The state as tables, to be sent to the operator that merges all of it."""
+        """The state as tables, which are sent to the operator that merges all states."""
 
     def merge(self, table: pa.Table) -> None:
         """Add the state of another task."""
 
     def values(self, given: operator.Operator) -> Iterator[AssignedValue]:
-        """The values, once all tasks are merged; what fails on the way is a dead letter of the operator."""
+        """The values after all tasks have been merged. Failures become dead letters of the operator."""
 
 
 class Tables:
-    """Holds tables and merges them before they become many."""
+    """Buffers tables and merges them before they become many."""
 
     def __init__(self) -> None:
         self._tables: list[pa.Table] = []
@@ -72,7 +72,7 @@ class Tables:
         raise NotImplementedError
 
     def tables(self) -> Sequence[pa.Table]:
-        """At most one table with everything held; none if nothing is held."""
+        """At most one table with all buffered rows; no table if nothing is buffered."""
         if len(self._tables) > 1:
             self._tables = [self.one(self._tables)]
         return self._tables
@@ -100,7 +100,7 @@ class Last(Tables):
         """Do nothing: every value can be the last."""
 
     def add(self, batch: Batch, files: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
-        """The last values of the batch."""
+        """Keep the last values of the batch."""
         columns = {**files, order.AT: batch.places, VALUE: columns[VALUE]}
         self.merge(_latest(pa.table(columns), self._by))
 
@@ -108,7 +108,7 @@ class Last(Tables):
         return _latest(pa.concat_tables(tables), self._by)
 
     def values(self, given: operator.Operator) -> Iterator[AssignedValue]:
-        """The last values of all."""
+        """The last value of the run or of each file."""
         for table in self.tables():
             places = table.column(order.AT).to_pylist()
             found = values.from_arrow(table.column(VALUE).combine_chunks(), self._assignment.type)
@@ -116,7 +116,7 @@ class Last(Tables):
 
 
 class Folded(Tables):
-    """The state of a counter, a largest or a smallest value, for the run or for each file."""
+    """The state of a counter, a maximum or a minimum, for the run or for each file."""
 
     def __init__(self, assignment: Assignment, fold: folds.Fold, by: Sequence[str]) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class Folded(Tables):
         self._function = _FUNCTIONS[fold.how]
 
     def failures(self, columns: Mapping[str, pa.Array]) -> Sequence[engine.RowFailure]:
-        """None: there is a value, or it does not matter."""
+        """None: every value can be folded, or does not count."""
         return ()
 
     def refuse(self, columns: Mapping[str, Any]) -> None:
@@ -147,7 +147,7 @@ class Folded(Tables):
         return pa.table({**{name: found.column(name) for name in self._by}, VALUE: reduced})
 
     def values(self, given: operator.Operator) -> Iterator[AssignedValue]:
-        """The final values, computed from those at the node's beginning."""
+        """The final values, computed from the values at the node's beginning."""
         for table in self.tables():
             found = values.from_arrow(table.column(VALUE).combine_chunks(), self._assignment.type)
             for file, each in zip(files_of(table, self._by), found, strict=True):
@@ -166,7 +166,7 @@ _FUNCTIONS = {How.COUNTED: "sum", How.LARGEST: "max", How.SMALLEST: "min"}
 
 
 def files_of(table: pa.Table, by: Sequence[str]) -> list[final_values.File]:
-    """The file of each row; the run's where values are not of files."""
+    """The file of each row; the pair that stands for the run if values are not per file."""
     if not by:
         return [final_values.RUN] * table.num_rows
     return list(zip(*(table.column(name).to_pylist() for name in by), strict=True))
@@ -185,7 +185,7 @@ def _latest(table: pa.Table, by: Sequence[str]) -> pa.Table:
 
 
 class Values:
-    """The values of a node's variables: of several that a variable was given the last."""
+    """The values of a node's variables: the last of all values assigned to each variable."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[final_values.File, str], tuple[tuple[int, int], Any]] = {}

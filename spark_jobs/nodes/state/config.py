@@ -1,4 +1,4 @@
-"""State nodes as users write them."""
+"""The configuration of state nodes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl import types
 
-#: The types of variables that a method converts values to.
+#: The types of variables for which a method converts values.
 _CONVERTED = (Kind.STRING, Kind.INT, Kind.FLOAT, Kind.DECIMAL, Kind.BOOL, Kind.DATE, Kind.DATETIME)
 
 
@@ -62,7 +62,7 @@ class StateConfig(NodeConfig):
 
 
 def bind(config: StateConfig, scope: BindScope) -> Bound | None:
-    """The step of a state node; records pass unchanged, with their own variables where it sets these."""
+    """The step of a state node. Records pass unchanged, except for their own variables that the node sets."""
     feed = scope.feeds[0]
     declared = scope.variables(str(config.scope))
     assignments: list[Assignment] = []
@@ -96,7 +96,7 @@ def bind(config: StateConfig, scope: BindScope) -> Bound | None:
 
 
 def _named(program: typed.Program | typed.AggregateProgram, path: str) -> typed.Program | typed.AggregateProgram:
-    """The program, whose value is called like the variable: failures name it so."""
+    """The program with the variable's path as the name of its value, so that failures show it."""
     if isinstance(program, typed.AggregateProgram):
         after = _named(program.after, path)
         assert isinstance(after, typed.Program)
@@ -126,7 +126,7 @@ def _remedy(kind: types.Type, given: types.Type) -> str | None:
 
 
 def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
-    """The columns that pass through, and those that assignments and their aggregate functions read."""
+    """The columns that pass through, and the columns that assignments and their aggregate functions read."""
     for assignment in step.assignments:
         wanted |= member_reads.read(assignment.by_record)
         if isinstance(assignment.value, typed.AggregateProgram):
@@ -156,7 +156,7 @@ def _parallel(step: StateStep) -> str:
 
 
 def _trace(step: StateStep, column: str) -> ColumnDerivation:
-    """A variable is computed by what sets it, with the value that it has before among the rest where that is read."""
+    """The derivation of a variable from its assignments, and from its earlier value if that is read."""
     setting = [each for each in step.assignments if column_of(each.path) == column]
     if not setting:
         return passed_on(step, column)

@@ -1,4 +1,4 @@
-"""Values as the declared types of variables have them."""
+"""Converts values to the declared types of variables."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 
 
 def accepts(declared: types.Type, given: types.Type) -> bool:
-    """Whether a variable may take values of a type. Dynamic values are checked one by one."""
+    """True if a variable may take values of a type. Dynamic values are checked one by one."""
     if given.is_dynamic or given.kind in (Kind.NULL, declared.kind):
         return True
     return declared.kind in (Kind.FLOAT, Kind.DECIMAL) and given.kind is Kind.INT
 
 
 def has_more_digits(declared: types.Type, given: types.Type) -> bool:
-    """Whether Decimals of a type have more digits after the point than a variable declares."""
+    """True if Decimals of a type have more digits after the decimal point than a variable declares."""
     if declared.kind is not Kind.DECIMAL or given.kind is not Kind.DECIMAL:
         return False
     return declared.scale is not None and given.scale is not None and given.scale > declared.scale
 
 
 def without_precision(assignment: Assignment) -> Assignment:
-    """The assignment to a variable that may have all digits of a Decimal."""
+    """The assignment to a variable without declared precision, which may have all digits of a Decimal."""
     return replace(assignment, type=replace(assignment.type, precision=None))
 
 
 def given_type(assignment: Assignment) -> types.Type:
-    """The type of what an assignment evaluates to."""
+    """The type of an assignment's expression."""
     last = assignment.value.after if assignment.is_total else assignment.value  # type: ignore[union-attr]
     return last.emits[-1][1]  # type: ignore[union-attr]
 
@@ -43,7 +43,7 @@ def given_type(assignment: Assignment) -> types.Type:
 def fitted(
     node: str, assignment: Assignment, column: pa.Array, given: types.Type
 ) -> tuple[pa.Array, list[engine.RowFailure]]:
-    """A column of values of a type as the variable has them, and the rows whose value is of another type."""
+    """A column converted to the variable's type, and the failures of rows whose value has another type."""
     if not given.is_dynamic:
         if assignment.type.kind is Kind.DECIMAL and assignment.type.scale is not None:
             return _with_digits(node, assignment, column)
@@ -59,7 +59,7 @@ def fitted(
 
 
 def _with_digits(node: str, assignment: Assignment, column: pa.Array) -> tuple[pa.Array, list[engine.RowFailure]]:
-    """Decimals or Ints with the digits that the variable declares; nothing is rounded."""
+    """Decimals or Ints with the digits that the variable declares. Nothing is rounded."""
     import numpy as np
 
     from spark_jobs.cxl import decimal_columns
@@ -72,7 +72,7 @@ def _with_digits(node: str, assignment: Assignment, column: pa.Array) -> tuple[p
 
 
 def fits(assignment: Assignment, value: Any) -> bool:
-    """Whether a value can be the variable's."""
+    """True if the variable can take a value."""
     if value is None:
         return True
     kind, declared = values.kind_of(value), assignment.type
@@ -82,7 +82,7 @@ def fits(assignment: Assignment, value: Any) -> bool:
 
 
 def converted(assignment: Assignment, value: Any) -> Any:
-    """A value that fits as the variable has it."""
+    """A value that fits, converted to the variable's type."""
     declared = assignment.type
     if value is None:
         return None
@@ -92,7 +92,7 @@ def converted(assignment: Assignment, value: Any) -> Any:
 
 
 def misfit(node: str, assignment: Assignment, value: Any) -> failure.Failure:
-    """The failure of a record whose value is of another type."""
+    """The failure of a record whose value has another type."""
     declared, given = assignment.type.non_null(), values.kind_name(value)
     if declared.kind is Kind.DECIMAL and values.kind_of(value) in (Kind.DECIMAL, Kind.INT):
         given = f"`{values.text_of(value)}`, which would have to be rounded or cut"

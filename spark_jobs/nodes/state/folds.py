@@ -1,8 +1,8 @@
-"""Folds: programs over earlier records that can be computed without evaluating one record after another.
+"""Folds: programs over earlier records that need not be evaluated one record after another.
 
-For a value that is carried forward, a counter, a sum or a running maximum, the final value follows from the last record
-with a value, from the number of records, from their sum, or from the largest value. Other programs are evaluated in
-order, and so are sums of Floats, which depend on the order of their roundings.
+A value that is carried forward, a counter, a sum or a running maximum has a closed form: its final value follows from
+the last record with a value, from the number of records, from their sum, or from the largest value. Other programs are
+evaluated in order. So are sums of Floats, which depend on the order of rounding.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from spark_jobs.nodes.state.step import Assignment
 
-#: The emit that says whether a record matters.
+#: The emit that is true for records that count.
 WHEN = "$when"
 #: The largest increment of a counter.
 _SMALL = 1 << 20
-#: Whole numbers whose absolute values add up to no more fit 64 bits at every record, in whatever order they come.
+#: Whole numbers whose absolute values add up to at most this fit 64 bits at every record, in any order.
 _SAFE = 1 << 62
-#: Types whose values have one order, and in which equal values are the same.
+#: Types with a total order in which equal values are identical.
 _ORDERED = (Kind.INT, Kind.DATE, Kind.DATETIME)
 _GREATER = (typed.Operator.GREATER, typed.Operator.GREATER_EQUAL)
 _LESS = (typed.Operator.LESS, typed.Operator.LESS_EQUAL)
@@ -48,15 +48,15 @@ class How(Enum):
 
 @dataclass(frozen=True)
 class Fold:
-    """A program without its look back.
+    """A program rewritten without its own earlier value.
 
     Args:
-        how: what the value follows from.
-        program: gives a value for each record, and under `WHEN` whether it matters, where not all do; where there is
-            no `WHEN`, what is null does not.
-        step: what a counter adds for each record that counts.
-        start: what a counter or a sum that is null begins with.
-        replaces_null: whether a variable that is null takes the largest or smallest value.
+        how: the way to compute the final value.
+        program: computes a value for each record, and under `WHEN` whether the record counts. Without `WHEN`, records
+            with a null do not count.
+        step: the amount that a counter adds for each record that counts.
+        start: the initial value of a counter or a sum that is null.
+        replaces_null: a variable that is null takes the largest or smallest value.
     """
 
     how: How
@@ -67,7 +67,7 @@ class Fold:
 
 
 def of(assignment: Assignment) -> Fold | None:
-    """The fold that a program is, if it is one."""
+    """The fold that is equivalent to a program, if there is one."""
     program = assignment.value
     if isinstance(program, typed.AggregateProgram) or len(program.statements) != 1:
         return None
@@ -97,11 +97,11 @@ class _Finder:
         return self._counted(condition, value) or self._summed(condition, value) or self._carried(condition, value)
 
     def is_own(self, value: typed.Expression) -> bool:
-        """Whether a value is the variable's own value."""
+        """True if an expression is the variable's own value."""
         return isinstance(value, typed.System) and value.path == self.assignment.path
 
     def reads_own(self, value: typed.Expression) -> bool:
-        """Whether a value depends on the variable's own value."""
+        """True if an expression depends on the variable's own value."""
         return self.assignment.path in program_reads.system(value)
 
     def _carried(self, condition: typed.Expression, value: typed.Expression) -> Fold | None:
@@ -110,7 +110,7 @@ class _Finder:
         return Fold(How.CARRIED, self._of(value, condition, says_when=True))
 
     def _counted(self, condition: typed.Expression | None, value: typed.Expression) -> Fold | None:
-        """`$x + 1`, `($x ?? 0) + 1`, and the like; of whole numbers, for Floats are rounded each time."""
+        """`$x + 1`, `($x ?? 0) + 1`, and the like; only for whole numbers, because Floats are rounded each time."""
         if self.assignment.type.kind is not Kind.INT:
             return None
         if not isinstance(value, typed.Binary) or value.operator is not typed.Operator.ADD:
@@ -124,7 +124,7 @@ class _Finder:
         return None
 
     def _beginning(self, value: typed.Expression) -> tuple[bool, int | Decimal | None]:
-        """Whether a value is the variable's own, and what it begins with where that is null: `$x`, `($x ?? 0)`."""
+        """True if an expression is the variable's own value (`$x`, `($x ?? 0)`), and its replacement for null."""
         start: int | Decimal | None = None
         if isinstance(value, typed.Coalesce):
             start, value = _small_number(value.right), value.left
@@ -133,7 +133,7 @@ class _Finder:
         return self.is_own(value), start
 
     def _summed(self, condition: typed.Expression | None, value: typed.Expression) -> Fold | None:
-        """`$x + v`, `($x ?? 0) + v`, and the like; of whole numbers, and of Decimals of one scale."""
+        """`$x + v`, `($x ?? 0) + v`, and the like; for whole numbers, and for Decimals of one scale."""
         if not isinstance(value, typed.Binary) or value.operator is not typed.Operator.ADD:
             return None
         for summed, added in ((value.left, value.right), (value.right, value.left)):
@@ -144,14 +144,14 @@ class _Finder:
         return None
 
     def _is_exact(self, added: types.Type) -> bool:
-        """Whether sums of a type with the variable do not depend on the order of their terms."""
+        """True if the sum of the variable and values of a type does not depend on the order of the terms."""
         declared = self.assignment.type
         if declared.kind is Kind.DECIMAL and declared.scale is not None:
             return added.kind is Kind.INT or (added.kind is Kind.DECIMAL and added.scale is not None)
         return added.kind is declared.kind is Kind.INT
 
     def _has_one_order(self, given: types.Type) -> bool:
-        """Whether every value of a type can be the variable's, and equal values are the same."""
+        """True if the variable can take every value of a type, and equal values are identical."""
         declared = self.assignment.type
         if declared.kind is Kind.DECIMAL:
             digits, most = (one.precision or decimals.MAX_DIGITS for one in (given, declared))
@@ -181,7 +181,7 @@ class _Finder:
     def _of(
         self, value: typed.Expression, condition: typed.Expression | None, *, says_when: bool = False
     ) -> typed.Program:
-        """The program that gives a value where a condition is true, else null; which of them it was, where asked."""
+        """A program for a value that is null where a condition is not true, and optionally for the condition itself."""
         emits: list[typed.Emit] = [replace(self.emit, value=value)]
         if condition is not None:
             nothing = typed.Literal(types.NULL, value.place, None)
@@ -212,7 +212,7 @@ class _Finder:
 
 
 def _small(value: typed.Expression) -> int | None:
-    """A small whole number that is written down."""
+    """The value of a small whole number literal."""
     if not isinstance(value, typed.Literal) or value.type.kind is not Kind.INT or value.value is None:
         return None
     number: int = value.value
@@ -220,7 +220,7 @@ def _small(value: typed.Expression) -> int | None:
 
 
 def _small_number(value: typed.Expression) -> int | Decimal | None:
-    """A small whole number, or a Decimal, that is written down."""
+    """The value of a small whole number or Decimal literal."""
     if isinstance(value, typed.Widen) and value.type.kind is Kind.DECIMAL:
         value = value.operand
     if isinstance(value, typed.Literal) and value.type.kind is Kind.DECIMAL:
@@ -230,9 +230,9 @@ def _small_number(value: typed.Expression) -> int | Decimal | None:
 
 
 def after(fold: Fold, before: Any, found: Any) -> Any:
-    """The value when all records have passed, from the one before them; null: they have not changed it.
+    """The value after all records, given the value before them; null means that they have not changed it.
 
-    `found` is how many records counted, or the largest or smallest value.
+    `found` is the number of records that count, their sum, or the largest or smallest value.
     """
     if fold.how is How.COUNTED:
         before = fold.start if before is None else before
@@ -243,11 +243,11 @@ def after(fold: Fold, before: Any, found: Any) -> Any:
 
 
 def may_overflow(size: float, *others: int | None, most: int = _SAFE) -> bool:
-    """Whether a sum may leave 64 bits, or a smaller range, at some record.
+    """True if a sum may exceed 64 bits, or a smaller range, at some record.
 
     Args:
-        size: the absolute values of all that is added.
-        others: what it can begin with.
+        size: the sum of the absolute values of all terms.
+        others: the possible initial values.
         most: the largest number of the range.
     """
     return size + sum(abs(other) for other in others if other is not None) > min(most, _SAFE)

@@ -1,8 +1,8 @@
 """The operators of a state node: they evaluate its assignments in order and keep the last value of each.
 
-`State` passes the records on. If a node reads the values, `Last` and `Total` hold the task's values of each assignment,
-and a single task (`Final`) computes the values of the run from them. A record that fails makes only the assignments
-before the failing one.
+`State` pushes the records on. If a node reads the values, `Last` and `Total` buffer the task's values of each
+assignment, and a single task (`Final`) computes the values of the run from them. If an assignment fails for a record,
+the record still makes the assignments before it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.state.step import Assignment, StateStep
     from spark_jobs.nodes.terms.needs import Need
 
-#: Says which assignment a table is about, in the metadata of its schema.
+#: The key in a table's schema metadata for the number of its assignment.
 _ABOUT = b"assignment"
-#: The paths of the values that distinguish files.
+#: The paths of the values that identify files.
 FILE_PATHS = ("source.name", "source.path")
 
 
@@ -51,7 +51,7 @@ def assignment_states(step: StateStep, context: operator.Context) -> list[Assign
 
 
 def files_of(given: Any, batch: batches.Batch) -> dict[str, pa.Array]:
-    """The file of each record, where a node's values are of files."""
+    """The file of each record; empty if a node's values are not per file."""
     if given.step.scope != SOURCE:
         return {}
     known = batch.origin.source_values(batch)
@@ -60,10 +60,10 @@ def files_of(given: Any, batch: batches.Batch) -> dict[str, pa.Array]:
 
 @dataclass
 class State(operator.Operator):
-    """Evaluates the assignments of each record and passes it on."""
+    """Evaluates the assignments of each record and pushes the record."""
 
     step: StateStep
-    #: The exchange for the values; None if no node waits for them.
+    #: The exchange for the values; None if no node reads them.
     exchange: int | None = None
 
     def open(self) -> None:
@@ -76,7 +76,7 @@ class State(operator.Operator):
         self.fresh: dict[str, pa.Array] = {}
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Assign in order; what a failing record would set after it failed is not."""
+        """Evaluate the assignments in order. A failing record makes none after the one that failed."""
         batch = self.take(batch)
         self.fresh = {}
         for number, assignment in enumerate(self.step.assignments):
@@ -87,7 +87,7 @@ class State(operator.Operator):
         self.push(batch)
 
     def system_values(self, batch: batches.Batch) -> dict[str, Any]:
-        """The system values of a batch, with the values that its records have set in this node."""
+        """The system values of a batch, including values that its records have set in this node."""
         return super().system_values(batch) | self.fresh
 
     def _assign(self, batch: batches.Batch, number: int, assignment: Assignment) -> batches.Batch:
@@ -100,7 +100,7 @@ class State(operator.Operator):
         else:
             kind = dict(self.programs[number].emits)[assignment.path]
             fold = self.step.folded[number]
-            # What is added may have more digits than the sum.
+            # A term may have more digits than the sum.
             is_added = fold is not None and fold.how is folds.How.SUMMED
             wanted = fitting.without_precision(assignment) if is_added else assignment
             given[VALUE], wrong = fitting.fitted(self.step.name, wanted, given.pop(assignment.path), kind)
@@ -115,7 +115,7 @@ class State(operator.Operator):
         return batch
 
     def _keep(self, number: int, batch: batches.Batch, given: dict[str, pa.Array]) -> None:
-        """Hold what was evaluated for the records that matter."""
+        """Add the evaluated values of records that count."""
         if self.step.folded[number] is not None:
             matters = pc.fill_null(given.pop(folds.WHEN), False) if folds.WHEN in given else given[VALUE].is_valid()
             rows = pc.indices_nonzero(matters)
@@ -125,7 +125,7 @@ class State(operator.Operator):
             self.states[number].add(batch, files_of(self, batch), given)
 
     def _without(self, batch: batches.Batch, failing: Any, rows: pa.Array | None) -> batches.Batch:
-        """The records that did not fail; what they have set stays theirs."""
+        """The records that did not fail, with the values that they have set."""
         self.fail(batch, failing)
         if rows is None:
             return batch
@@ -133,7 +133,7 @@ class State(operator.Operator):
         return batch.take(rows)
 
     def finish(self) -> None:
-        """Send what this task's records have set."""
+        """Send the values that this task's records have set."""
         if self.exchange is None:
             return
         for number, kept in enumerate(self.states):
@@ -144,7 +144,7 @@ class State(operator.Operator):
 
 @dataclass
 class Final(operator.Operator):
-    """Merges the state of all tasks, and materializes the values of the run."""
+    """Merges the states of all tasks, and materializes the values of the run."""
 
     step: StateStep
     provides: Need | None = None
@@ -153,21 +153,21 @@ class Final(operator.Operator):
         self.states = assignment_states(self.step, self.context)
 
     def receive(self, table: pa.Table) -> None:
-        """Merge the values from the records of a task."""
+        """Merge the state of one task."""
         self.states[int((table.schema.metadata or {})[_ABOUT])].merge(table)
 
     def finish(self) -> None:
         """Write the final values.
 
-        Of several assignments to a variable the last to be made wins; a total wins over all.
+        If a variable has several assignments, the one made last wins. A total wins over all others.
         """
         write_values(self, self.states, Values())
 
 
 def write_values(given: Any, kept: list[AssignmentState], found: Values) -> None:
-    """Add the values of assignments to those known already, if a node waits for them.
+    """Add the values of assignments to the values found so far, if a node reads them.
 
-    An error in one of all records is a dead letter, and sets nothing.
+    If a total fails, it becomes a dead letter and sets nothing.
     """
     for number, each in enumerate(kept):
         for value in each.values(given):

@@ -1,8 +1,8 @@
-"""A state node whose records depend on one another: they are brought into order and evaluated one by one.
+"""A state node whose records depend on one another: they are put into order and evaluated one by one.
 
-`Gather` sends them to the partition of their file, or all to one where the variables are the run's. `Running` evaluates
-them in order, from the value before the node to the last; the records go on, through a range exchange if there are
-several partitions.
+`Gather` sends them to the partition of their file, or all to one partition if the variables belong to the run.
+`Running` evaluates them in order, each with the values that earlier ones have set. Results go through a range exchange
+if there are several partitions.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class Gather(shuffle.ShuffleWriter):
-    """Sends records to where they are evaluated in order."""
+    """Sends records to the partition that evaluates them in order."""
 
     step: StateStep
 
     @property
     def key_columns(self) -> list[str]:
-        """The file, where variables are of files."""
+        """The file, if variables are per file."""
         return [FILE.name] if self.step.scope == SOURCE else []
 
     def process(self, batch: batches.Batch, port: int) -> None:
@@ -55,7 +55,7 @@ class Gather(shuffle.ShuffleWriter):
 
 @dataclass
 class Running(shuffle.ShuffleReader):
-    """Evaluates the records of a partition in their order."""
+    """Evaluates the records of a partition in order."""
 
     step: StateStep
     provides: Need | None = None
@@ -73,12 +73,12 @@ class Running(shuffle.ShuffleReader):
         self.states = run.assignment_states(self.step, self.context)
 
     def receive(self, table: pa.Table) -> None:
-        """Records from one task."""
+        """Add the records of one task."""
         self.enter(table.num_rows)
         self.records.add(table)
 
     def finish(self) -> None:
-        """Evaluate all records, in order, and give on those that did not fail."""
+        """Evaluate all records in order, and push the records that did not fail."""
         origin = self.context.exchanges.record_origin(self.number_of_partition)
         done = 0
         for table in self.records.tables():
@@ -107,7 +107,7 @@ class Running(shuffle.ShuffleReader):
         system_values = self.system_values(batch)
         files = self._files(system_values, batch.count)
         failing: list[engine.RowFailure] = []
-        #: By assignment the rows that got past it, and what was evaluated for them.
+        #: By assignment, the rows for which it succeeded, and their evaluated values.
         arguments: list[list[tuple[int, dict[str, Any]]]] = [[] for _ in self.step.assignments]
         for row, (record, known) in enumerate(self._rows(batch, system_values)):
             given = self.set.setdefault(files[row], {})
@@ -132,7 +132,7 @@ class Running(shuffle.ShuffleReader):
         return batch.take(batches.indices_except(batch.count, [item.row for item in failing])) if failing else batch
 
     def _keep(self, number: int, batch: batches.Batch, found: list[tuple[int, dict[str, Any]]]) -> None:
-        """Records that a total is over, with what was evaluated for them."""
+        """Add records to a total, with the evaluated arguments."""
         chosen = batch.take(pa.array([row for row, _ in found], pa.int64()))
         columns = {name: chosen.data.column(name) for name in chosen.data.schema.names}
         for name, static in self.step.assignments[number].by_record.emits:
@@ -148,7 +148,7 @@ class Running(shuffle.ShuffleReader):
     def _rows(
         self, batch: batches.Batch, system_values: Mapping[str, Any]
     ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-        """Each record's columns and system values, as far as assignments read them."""
+        """The columns and system values of each record that assignments read."""
         names = [name for name in self.columns if name in batch.data.schema.names]
         lists = [values.from_arrow(batch.data.column(name), self.columns[name]) for name in names]
         varying = [path for path in self.system if isinstance(system_values.get(path), pa.Array)]

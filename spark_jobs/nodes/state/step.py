@@ -17,7 +17,7 @@ from spark_jobs.nodes.terms.properties import MemberProperties
 if TYPE_CHECKING:
     from spark_jobs.cxl import types
 
-#: The scopes, as they are written.
+#: The values of `scope:`.
 PIPELINE, SOURCE, RECORD = "pipeline", "source", "record"
 
 
@@ -25,7 +25,7 @@ PIPELINE, SOURCE, RECORD = "pipeline", "source", "record"
 class Assignment:
     """A variable by its path (`pipeline.cutoff`), its declared type and the program of its value.
 
-    An aggregate program gives the value when all records were seen; any other one gives a value for each.
+    An aggregate program has a value after the last record. Any other program has one for each record.
     """
 
     path: str
@@ -39,12 +39,12 @@ class Assignment:
 
     @cached_property
     def fold(self) -> folds.Fold | None:
-        """The fold that computes the value, if the program reads the value that it assigned before."""
+        """The fold that computes the value, if the program reads the variable's earlier value and has a fold."""
         return folds.of(self) if self.path in self.by_record.system else None
 
     @property
     def is_total(self) -> bool:
-        """Whether it is set once, when all records were seen."""
+        """True if it is set once, after the last record."""
         return isinstance(self.value, typed.AggregateProgram)
 
 
@@ -55,8 +55,8 @@ class StateStep(node.Step):
     Args:
         scope: the scope of its variables.
         assignments: its assignments, in order.
-        is_init: whether it runs before everything else.
-        is_unfolded: whether a pass has shown that folds cannot compute its values.
+        is_init: it runs before everything else.
+        is_unfolded: a pass has shown that folds cannot compute its values.
     """
 
     kind: ClassVar[str] = "state"
@@ -72,7 +72,7 @@ class StateStep(node.Step):
 
     @cached_property
     def folded(self) -> tuple[folds.Fold | None, ...]:
-        """The folds among the assignments: of variables that are set once, and that no other assignment reads."""
+        """The folds among the assignments: for variables that are set once, and that no other assignment reads."""
         if self.scope == RECORD or self.is_unfolded:
             return (None,) * len(self.assignments)
         read = Counter(path for each in self.assignments for path in each.by_record.system)
@@ -81,7 +81,7 @@ class StateStep(node.Step):
 
     @property
     def is_running(self) -> bool:
-        """Whether a record's values depend on what earlier records have set, and no fold says how."""
+        """True if a record's values depend on values set by earlier records, and no fold computes them."""
         if self.scope == RECORD:
             return False
         running = {each.path for each in self.assignments if not each.is_total}
@@ -99,15 +99,15 @@ class StateStep(node.Step):
 
     @property
     def module(self) -> str:
-        """A node whose records depend on one another has operators of its own."""
+        """The module of the operators: a node whose records depend on one another has its own."""
         return "running" if self.is_running else "run"
 
     def partitions(self, sizes: shape.Sizes) -> int:
-        """Whether records depend on one another, within a file or in the whole run."""
+        """One; several if records depend on one another only within a file."""
         return sizes.partitions(self.name) if self.is_running and self.scope == SOURCE else 1
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
-        """Records pass, and tasks send their values to one task; or all records are shuffled into their order."""
+        """Records pass, and tasks send their values to one task; or all records are shuffled into record order."""
         if self.scope == RECORD:
             return (shape.LocalPhase(self),)
         kind, provides = shape.ExchangeKind.HASH, Values(self.name)

@@ -1,9 +1,9 @@
 """Computes a running sum without evaluating records one by one, from the sums of runs of records.
 
-Adding a null makes the variable null, so earlier additions do not count. A run is therefore summarised by whether it
-contains a null, by the sum after the last null, and by whether that sum has terms. Sums of whole numbers might exceed
-64 bits at some record in between, and Decimals the digits that are declared. So a run reports the sum of absolute
-values, and if that does not rule out an overflow, the node is evaluated in order after all.
+Adding a null makes the variable null, so earlier terms do not count. A run is therefore summarized by three facts:
+whether it contains a null, the sum after the last null, and the number of terms in that sum. A sum might exceed 64
+bits, or the declared digits of a Decimal, at some record in between. So a run also reports the sum of absolute values.
+If that does not rule out an overflow, the node is evaluated in order after all.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.records.batches import Batch
     from spark_jobs.nodes.state.step import Assignment
 
-#: The columns of a run of records: whether a null is added, the sum and the count of additions after the last null, and
-#: the sum of all absolute values as a Float.
+#: The columns of a run of records: a null was added, the sum and the number of terms after the last null, and the sum
+#: of all absolute values as a Float.
 _NULLED, _TOTAL, _ADDED, _SIZE = "nulled", "total", "added", "size"
-#: The merge path and split of a run of records: records of other keys may stand between two of them.
+#: The merge path and split of a run of records. Records of other keys may stand between two runs.
 _RANK = "rank"
-#: Floats hold whole numbers with so many digits exactly.
+#: Floats hold whole numbers with this many digits exactly.
 _EXACT_DIGITS = 15
 
 
@@ -48,18 +48,18 @@ class Summed(Tables):
         self._by = list(by)
         self._scale = assignment.type.scale
         digits = assignment.type.precision or decimals.MAX_DIGITS
-        #: The largest number of units that the variable is certain to hold: sizes are rounded where they are large.
+        #: The largest number of units that certainly fits the variable. Large sums of absolute values are rounded.
         self._most = 10**digits - 1 if digits <= _EXACT_DIGITS else 10**digits // 2
 
     def failures(self, columns: Mapping[str, pa.Array]) -> Sequence[engine.RowFailure]:
-        """No failures: all records have numbers already."""
+        """None: all values are numbers."""
         return ()
 
     def refuse(self, columns: Mapping[str, Any]) -> None:
-        """Refuse no record: all of them have numbers already."""
+        """Do nothing: all values are numbers."""
 
     def add(self, batch: Batch, files: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
-        """Records that count, with what each adds."""
+        """Add the terms of records that count."""
         value, places = columns[VALUE], batch.places.to_numpy()
         numbers, wide = decimal_units.units(value)
         size = np.abs(numbers.astype(np.float64))
@@ -81,7 +81,7 @@ class Summed(Tables):
         return self._joined(pa.concat_tables(tables), [*self._by, _RANK])
 
     def values(self, given: operator.Operator) -> Iterator[AssignedValue]:
-        """The final values, computed from those at the node's beginning."""
+        """The final values, computed from the values at the node's beginning."""
         for table in self.tables():
             whole = self._joined(table, self._by)
             rows = whole.select([_NULLED, _TOTAL, _ADDED, _SIZE]).to_pylist()
@@ -98,7 +98,7 @@ class Summed(Tables):
                     yield AssignedValue(file, 0, None if base is None else self._number(base + row[_TOTAL]))
 
     def _units(self, number: int | Decimal | None) -> int | None:
-        """A number in units of the variable's scale; whole numbers as they are."""
+        """A number in units of the variable's scale. Whole numbers stay as they are."""
         if self._scale is None or number is None:
             return number  # type: ignore[return-value]
         found = decimals.rounded(Decimal(number), self._scale)
@@ -110,7 +110,7 @@ class Summed(Tables):
 
     @staticmethod
     def _joined(table: pa.Table, by: Sequence[str]) -> pa.Table:
-        """Runs that stand together made one each, in the order of their first records."""
+        """Merge adjacent runs, in the order of their first records."""
         table = table.take(pa.array(packed_sort.order(table.column(order.AT).to_numpy()))).combine_chunks()
         count = table.num_rows
         keys = codes.joined([codes.of_keys(table.column(name).combine_chunks()) for name in by], count).numbers
@@ -119,14 +119,14 @@ class Summed(Tables):
         begins = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
         ends = np.append(begins[1:], count)
         nulled, total, added, size = (table.column(name).to_numpy() for name in (_NULLED, _TOTAL, _ADDED, _SIZE))
-        # Each run counts whole, or from the last run with a null on.
+        # Only terms after the last run with a null count.
         last = np.maximum.reduceat(np.where(nulled, np.arange(count), -1), begins)
         starts = np.where(last >= 0, last, begins)
         totals, counts = (np.concatenate([[0], np.cumsum(each)]) for each in (total, added))
         kept = {
             **{name: table.column(name).take(pa.array(begins)) for name in (*by, order.AT)},
             _NULLED: last >= 0,
-            # Sums that leave 64 bits wrap around, and come back where the difference has room.
+            # Sums that exceed 64 bits wrap around, and their difference is right if it fits.
             _TOTAL: totals[ends] - totals[starts],
             _ADDED: counts[ends] - counts[starts],
             _SIZE: np.add.reduceat(size, begins),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Total(Tables):
-    """Groups of an aggregate: one of the run, or one for each file."""
+    """Groups of an aggregate: one for the run, or one for each file."""
 
     def __init__(self, step: StateStep, assignment: Assignment, by: Sequence[str], context: operator.Context) -> None:
         super().__init__()
@@ -37,16 +37,16 @@ class Total(Tables):
         self._numeric = numbers.arguments(self._step)
 
     def failures(self, columns: Mapping[str, pa.Array]) -> Sequence[engine.RowFailure]:
-        """The records with an argument that is not a number, where a function takes only numbers."""
+        """The records whose argument is not a number, if a function requires numbers."""
         return numbers.failures(self._step, self._numeric, columns)
 
     def refuse(self, columns: Mapping[str, Any]) -> None:
-        """Check a single record."""
+        """Check a single record. Raises `Failure`."""
         for name, function in self._numeric.items():
             numbers.check(self._step.name, function, columns.get(name), name)
 
     def add(self, batch: batches.Batch, files: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
-        """Group the records at once."""
+        """Group the records of a batch."""
         grouping = self._grouping
         given = dict(zip(grouping.keys, (files[name] for name in self._by), strict=True))
         arguments = {name: columns[name] for call in self._step.program.calls for name in call.arguments}
@@ -62,11 +62,11 @@ class Total(Tables):
         )
 
     def one(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """The groups' states: rows of a group have to meet in record order, whatever merge paths they came through."""
+        """Merge states. Rows of a group must be in record order, whatever their merge paths."""
         return self._grouping.merge(sorted(tables, key=lambda table: table.column(order.AT)[0].as_py()))
 
     def values(self, given: operator.Operator) -> Iterator[AssignedValue]:
-        """The result of each group. One that fails is a single entry for the group, and sets nothing."""
+        """The result of each group. A group that fails becomes one dead letter, and sets nothing."""
         for table in self.tables():
             yield from self._results(table, given)
 

@@ -1,4 +1,4 @@
-"""Descriptions of node types: what `explain` and lineage show of their steps, and features that do not run yet.
+"""Descriptions of node types for `explain` and lineage, including features that do not run yet.
 
 All fields are required. A type without anything to describe uses one of the neutral values below, and a test lists
 these types (`tests/nodes/test_descriptions.py`).
@@ -22,11 +22,11 @@ class PlanContext:
     """The position of a step in the plan, as far as descriptions may use it.
 
     Args:
-        size: the bytes of the step's own files; None when that is not known before a run.
-        feeds: the nodes that the inputs come from, by the names that the step gives them.
+        size: the bytes of the step's own files; None if unknown before a run.
+        feeds: the nodes of the inputs, by the names that the step gives them.
         readers: the nodes that read each port.
         found: facts from the search for the step's input, by name.
-        base: the folder that relative paths start at, where it is in a store.
+        base: the folder of relative paths, if it is in a store.
     """
 
     size: int | None
@@ -41,10 +41,10 @@ class Expression:
     """A program of a step, for `explain`.
 
     Args:
-        label: what it is called in the form for programs.
+        label: its name in the JSON form of programs.
         program: the program.
-        title: what follows the node's name in the text; None: the program is not there at all.
-        why: why it runs record by record where its node has it so; empty: by kernels, as far as there are.
+        title: the text after the node's name in the text form; None leaves the program out.
+        why: the reason why its node makes it run record by record; empty if it runs by kernels where possible.
     """
 
     label: str
@@ -62,7 +62,7 @@ class ColumnDerivation:
 
 
 class Section(Enum):
-    """The places in the text of `explain` for what only one type of node has."""
+    """The sections in the text of `explain` for a single type of node."""
 
     OUTPUTS = auto()
     BRANCHES = auto()
@@ -82,15 +82,15 @@ class Description:
     """The description of a node type's steps.
 
     Args:
-        parallel: what the tasks of a step divide among them, in a word.
-        facts: properties of a step, by their names.
+        parallel: the unit of work that the tasks of a step share, in a word.
+        facts: properties of a step, by name.
         programs: the programs that run for each record or group.
-        trace: how a column of a step's output comes about.
+        trace: the derivation of a column of a step's output.
         details: lines of a section of the text.
-        unready: what of a step does not run yet, although it binds. These lists may only shrink.
+        unready: features of a step that bind but do not run yet. These lists may only shrink.
         files: the files that a step names.
-        slug: the type in `explain`, where that is not the word under `type:`.
-        stores: the schemes of the stores in which its files may be.
+        slug: the type in `explain`, if it differs from the word under `type:`.
+        stores: the schemes of the stores that its files may be in.
     """
 
     parallel: Callable[[Any], str]
@@ -105,7 +105,7 @@ class Description:
 
 
 def by_record(step: Any) -> str:
-    """The mode of a node that treats each record by itself."""
+    """The mode of a node that processes each record by itself."""
     return "record"
 
 
@@ -115,7 +115,7 @@ def no_facts(step: Any, context: PlanContext) -> Mapping[str, str]:
 
 
 def no_programs(step: Any) -> Iterable[Expression]:
-    """The programs of a node that has none."""
+    """No programs."""
     return ()
 
 
@@ -125,10 +125,10 @@ def passed_on(step: Any, column: str) -> ColumnDerivation:
 
 
 def runs(step: Any) -> Iterable[str]:
-    """The parts of a step that no run executes: none."""
+    """No unready features."""
     return ()
 
 
 def no_files(step: Any) -> Iterable[str | None]:
-    """The files of a node that has none."""
+    """No files."""
     return ()

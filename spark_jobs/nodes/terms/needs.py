@@ -17,11 +17,11 @@ class Rows:
     """The records of an input, materialized.
 
     Args:
-        node: the node that looks them up.
-        input: the name that it gives the input; the input's number where it gives none.
-        why: how records get there, for `explain`; no part of the identity.
-        go_on: whether the records go on through the node: tasks of the later job begin with ranges of them, as
-            others begin with splits. Else they are only looked up.
+        node: the node that reads them.
+        input: the node's name for the input, or the input's number if it has no name.
+        why: the reason for materializing them, for `explain`; ignored by equality.
+        go_on: the records continue through the node: tasks of the later job start from ranges of them, as others start
+            from splits. Otherwise they are only looked up.
     """
 
     node: str
@@ -30,7 +30,7 @@ class Rows:
     go_on: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
-        """The name of the operator that writes them."""
+        """The name of the operator that materializes them."""
         return f"{self.node}#build:{self.input}"
 
 
@@ -45,19 +45,20 @@ class Values:
     node: str
 
     def __str__(self) -> str:
-        """The name of what writes them, in messages and files."""
+        """The name of the operator that materializes them, in messages and files."""
         return f"{self.node}#values"
 
 
 @dataclass(frozen=True)
 class VariableRead:
-    """A variable that a step reads when all its setters have seen their last record.
+    """A variable that a step reads after all its setters have seen their last record.
 
     Args:
-        path: as programs name it.
-        type: what it holds.
-        setters: the state nodes that set it; the last that did counts.
-        sources: those whose files' values are meant, where `path` names an input; the first file that has one counts.
+        path: the path in programs.
+        type: the type of its value.
+        setters: the state nodes that set it; the last one that did counts.
+        sources: the sources whose files' values are meant, if `path` names an input; the first file with a value
+            counts.
     """
 
     path: str

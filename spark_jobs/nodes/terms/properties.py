@@ -18,14 +18,14 @@ class RecordProperties:
     """Relations between a node's input records and its output records.
 
     Args:
-        preserves_records: whether output records are input records, with their undeclared columns and their origin.
-        group_by: where output records are groups, the fields that the records of a group have in common; else None.
-        partition_by: where each output record depends on a whole partition of the input, the fields that the records
-            of a partition have in common; else None.
+        preserves_records: output records are input records, with their undeclared columns and their origin.
+        group_by: if output records are groups, the fields that the records of a group share; else None.
+        partition_by: if each output record depends on a whole partition of the input, the fields that the records of a
+            partition share; else None.
         looked_up: the sources whose records the step reads in addition to its inputs.
-        inherited_keys: the columns that keep correlation keys of records that are only looked up, so that the output
-            belongs to their groups as well: name, qualifier of the input, column there.
-        may_multiply: whether there may be more output records than input records.
+        inherited_keys: the columns that hold correlation keys of looked-up records, so that the output belongs to their
+            groups as well: name, qualifier of the input, column there.
+        may_multiply: there may be more output records than input records.
     """
 
     preserves_records: bool = True
@@ -44,8 +44,8 @@ class ColumnProperties:
         added: the columns that the step adds to its records, or overwrites, while all others pass through.
         pushed_predicates: the predicates that a record must pass before anything else happens to it. All other
             records are filtered, and have no further effect.
-        names_undeclared: whether the step names columns that no schema declares, and files may have.
-        reads_undeclared: whether the step needs undeclared columns of the files itself.
+        names_undeclared: the step names columns that no schema declares and that files may have.
+        reads_undeclared: the step itself needs undeclared columns of the files.
     """
 
     added: tuple[str, ...] = ()
@@ -56,14 +56,13 @@ class ColumnProperties:
 
 @dataclass(frozen=True)
 class MemberProperties:
-    """The `$` members that a node sets, and those that it reads outside its programs.
+    """The `$` members that a node sets, and the `$` members that it reads outside its programs.
 
     Args:
         sets: the paths of the variables that the step sets.
-        reads: the paths of the members that the step reads in addition to those that its programs read.
-        counters: the counters of earlier stages that the step reads where its groups are complete.
-        reads_origins: whether programs of the step read the file or the row of records that an earlier job
-            materialized.
+        reads: the paths of the members that the step reads in addition to the members in its programs.
+        counters: the counters of earlier stages that the step reads when its groups are complete.
+        reads_origins: programs of the step read the file or the row of records that an earlier job materialized.
     """
 
     sets: tuple[str, ...] = ()

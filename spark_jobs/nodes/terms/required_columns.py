@@ -15,7 +15,7 @@ class RequiredColumns:
 
     Args:
         names: the columns.
-        parts: of those that are arrays of maps and not read whole, the members of the elements that are read.
+        parts: for each array of maps that is not read whole, the members of its elements that are read.
     """
 
     names: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ class RequiredColumns:
         return RequiredColumns(self.names | other.names, parts)
 
     def members(self, name: str) -> frozenset[str] | None:
-        """The members of a column's elements that are read; None where it is read whole."""
+        """The members of a column's elements that are read; None if it is read whole."""
         return self.parts.get(name) if name in self.names else frozenset()
 
     def only(self, names: Collection[str]) -> RequiredColumns:

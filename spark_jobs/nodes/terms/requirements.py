@@ -18,9 +18,9 @@ class Upstream:
     """The nodes and sources upstream of a step.
 
     Args:
-        nodes: the step's node and all above it, those included whose records are only looked up.
+        nodes: the step's node and all nodes upstream, including nodes whose records are only looked up.
         sources: the sources among them.
-        streams: the sources whose records go on to the step.
+        streams: the sources whose records reach the step.
     """
 
     nodes: frozenset[str]
@@ -35,13 +35,13 @@ class Requirements:
     Args:
         columns: the output columns that they read.
         values: the values of `$…` that they read on its records, by path.
-        reader: the first step in file order that takes its records; None when none does.
-        reads_undeclared: whether programs of the pipeline read undeclared columns.
-        pushed_predicates: the predicates that records must pass first (see `ColumnProperties`), where a single step
+        reader: the first step in file order that takes its records; None if there is none.
+        reads_undeclared: programs of the pipeline read undeclared columns.
+        pushed_predicates: the predicates that records must pass first (see `ColumnProperties`), if a single step
             takes all of them.
-        shown: the columns that its dead letters show, read or not: with correlation keys those of groups do, since no
-            file has such rows.
-        upstream: gives the nodes and sources that its records come from.
+        shown: the columns that its dead letters show, read or not. With correlation keys, dead letters of groups show
+            them, because no file has such rows.
+        upstream: returns the nodes and sources from which its records come.
     """
 
     columns: RequiredColumns

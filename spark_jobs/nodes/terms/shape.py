@@ -1,4 +1,4 @@
-"""A step's phases: the parts that it consists of, and the exchanges between them.
+"""A step's phases: the parts of which it consists, and the exchanges between them.
 
 The planner combines the phases of all steps (`spark_jobs/plan/physical/fragments.py`), tasks open an operator for each
 phase, and `explain` shows them. None of the three distinguishes kinds of nodes.
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 class Role(StrEnum):
     """An operator's role in its step. `OPERATORS` of the step's module has an operator for each role of the step."""
 
-    #: All that the step does with a record.
+    #: The whole step.
     WHOLE = ""
     #: The end of a fragment: sends records or partial results to an exchange.
     PARTIAL = "partial"
-    #: Receives rows that belong together.
+    #: Receives rows of a partition.
     FINAL = "final"
     #: Restores record order.
     ORDERED = "ordered"
@@ -30,7 +30,7 @@ class Role(StrEnum):
     BUILD = "build"
     #: Materializes the output of the node for later jobs.
     MATERIALIZE = "materialize"
-    #: Reads what an earlier job materialized, in place of the node and everything upstream of it.
+    #: Reads records that an earlier job materialized, in place of the node and everything upstream of it.
     READ_MATERIALIZED = "read materialized"
 
 
@@ -42,7 +42,7 @@ class ExchangeKind(StrEnum):
 
     @property
     def gives_places(self) -> bool:
-        """Whether rows get their places in record order when they are sent; otherwise they have them already."""
+        """True if rows get their places in record order when they are sent; otherwise they have them already."""
         return self is not ExchangeKind.RANGE
 
 
@@ -60,13 +60,13 @@ class Passage(StrEnum):
 
     @property
     def spills(self) -> bool:
-        """Whether what waits may be spilled; sorted runs are the bytes of an output already."""
+        """True if buffered rows may be spilled. Sorted runs are already the bytes of an output."""
         return self is not Passage.SORTED
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """The passage of records to a phase, its reason, and the stage in `explain` where they wait, if they do."""
+    """The passage of records to a phase, its reason, and the stage in `explain` that buffers them, if there is one."""
 
     passage: Passage
     why: str
@@ -78,12 +78,12 @@ STAYS = Arrival(Passage.PIPELINED, "records stay in the task that read them")
 
 @dataclass(frozen=True)
 class LocalPhase:
-    """A part that works on records in the task that has them.
+    """A part that processes records in the task that has them.
 
     Args:
         step: the step that runs.
-        arrival: how records come to it.
-        merge_paths: whether each input is a merge path of its own: true of a merge that keeps the order of its inputs.
+        arrival: the passage of records to it.
+        merge_paths: each input is a merge path of its own: true of a merge that keeps the order of its inputs.
         side_output: the exchange for its findings about passing records, with a single partition.
     """
 
@@ -100,11 +100,11 @@ class ExchangeSpec:
     Args:
         kind: the partitioning of rows.
         role: the role of the receiving operator.
-        title: what `explain` calls the operator.
+        title: the name of the operator in `explain`.
         moved: the kind of rows that are exchanged, in words of `explain`.
         by: the partitioning in words of `explain`.
-        alone: whether the exchange is there with a single partition too.
-        provides: what the operator materializes for later jobs.
+        alone: the exchange exists even with a single partition.
+        provides: the records or values that the operator materializes for later jobs.
         step: the step of the receiving operator, if it is not the phase's own.
     """
 
@@ -119,7 +119,7 @@ class ExchangeSpec:
 
 
 def restored_order(place: str = "first record") -> ExchangeSpec:
-    """The range exchange that restores record order, by the place of `place`; one partition is in order already."""
+    """The range exchange that restores record order by the place of `place`. One partition is already in order."""
     by = f"to the place of the {place}"
     return ExchangeSpec(ExchangeKind.RANGE, Role.ORDERED, "in order", "order", by, alone=False)
 
@@ -130,12 +130,12 @@ class ShufflePhase:
 
     Args:
         step: the step that runs.
-        partitions: how many partitions its exchanges have.
-        arrival: how records come to where they meet.
-        departs: what `explain` calls the operator that sends them.
+        partitions: the number of partitions of its exchanges.
+        arrival: the passage of records to the partitions.
+        departs: the name of the sending operator in `explain`.
         exchanges: its exchanges, in order.
         co_partitioned: an input that an earlier job materialized in the same partitions.
-        aspect: what `explain` adds to the node's name where the part is one of several.
+        aspect: the addition to the node's name in `explain` if this is one of several phases.
     """
 
     step: Step
@@ -156,16 +156,16 @@ Phase = LocalPhase | ShufflePhase
 
 
 class Sizes(Protocol):
-    """The sizes that a step gets when it says how many partitions it wants; never the cores."""
+    """The sizes from which a step computes its number of partitions. The number of cores is never among them."""
 
     def partitions(self, node: str, columns: int | None = None, growth: int = 1) -> int:
         """The number of partitions for a node's records, of `columns` columns if not all are needed.
 
-        `growth` is how many times as large they are where they wait.
+        `growth` is the factor by which buffered records are larger.
         """
 
     def materialized_partitions(self, rows: Rows, growth: int = 1, co_partitioned: int = 0) -> int:
         """The number of partitions in which materialized records fit into tasks; 1 if each task can hold all of them.
 
-        `growth` is how many times as large they are then, `co_partitioned` the bytes that each needs beside itself.
+        `growth` is the factor by which they are larger in memory, `co_partitioned` the bytes that each needs besides.
         """

@@ -1,4 +1,4 @@
-"""The order of records that users ask for: by which fields, in which directions, and where nulls go."""
+"""The sort order that users ask for: fields, directions and the position of nulls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NullOrder(StrEnum):
 
 @dataclass(frozen=True)
 class Field:
-    """A field of the record, whether it is written or not; `type` None is an undeclared column."""
+    """A field of the record, written or not. A `type` of None marks an undeclared column."""
 
     name: str
     type: types.Type | None
@@ -31,8 +31,8 @@ class SortField(Field):
     """A field of `sort_order` or `sort_by`.
 
     Args:
-        descending: whether large values come first.
-        nulls: where nulls stand; with `drop` in no output and no partition.
+        descending: large values come first.
+        nulls: the position of nulls; with `drop` their records are left out.
     """
 
     descending: bool = False
@@ -46,17 +46,17 @@ class SortField(Field):
 
     @property
     def text(self) -> str:
-        """The field as plans show it."""
+        """The field in the form that plans show."""
         direction = " desc" if self.descending else ""
         nulls = {NullOrder.LAST: "", NullOrder.FIRST: " (nulls first)", NullOrder.DROP: " (nulls dropped)"}
         return f"{self.name}{direction}{nulls[self.nulls]}"
 
     @property
     def nulls_first(self) -> bool:
-        """Whether nulls come before all values."""
+        """True if nulls come before all values."""
         return self.nulls is NullOrder.FIRST
 
     @property
     def drops_nulls(self) -> bool:
-        """Whether records without a value take no part."""
+        """True if records without a value are left out."""
         return self.nulls is NullOrder.DROP

@@ -1,4 +1,4 @@
-"""The rows that windows over another source look into: materialized by an earlier job."""
+"""The rows of another source that windows range over: materialized by an earlier job."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class MaterializeRows(materialize.Materialize):
-    """Writes the rows of the source down, as far as the window reads them."""
+    """Materializes the rows of the source, in the columns that the window reads."""
 
     step: TransformStep
 
     def selected(self, batch: batches.Batch, port: int) -> pa.RecordBatch:
-        """The columns that the window reads, and those with the system values that it reads."""
+        """The columns that the window reads, and the columns of the system values that it reads."""
         window = self.step.window
         assert window is not None
         wanted = window.reads | {columns.value(path) for path in window.values}
         return batch.data.select([name for name in batch.data.schema.names if name in wanted])
 
 
-#: The operator of a transform with such windows: its parts have their own.
+#: The operator of a transform with such windows. Its phases have their own.
 OPERATORS = {shape.Role.BUILD: MaterializeRows}

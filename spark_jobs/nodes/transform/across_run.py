@@ -1,4 +1,4 @@
-"""Windows over another source: each record sees the whole group of rows that it matches.
+"""Windows over another source: the frame of each record is the whole group of rows that it matches.
 
 One job materializes the source's rows (`MaterializeRows`). In the next, `Across` reads all of them, groups them by the
 matched columns, sorts them, and computes each function for each group. A record finds its group and takes its results.
@@ -35,7 +35,7 @@ class Across(operator.Operator):
     step: AcrossStep
 
     def open(self) -> None:
-        """The rows are opened with the first record."""
+        """Prepare the programs. The rows are opened with the first record."""
         self.evaluator = Evaluator(self._run_on_rows, self.context.tuning)
         self.state = engine.EvaluationContext()
 
@@ -50,7 +50,7 @@ class Across(operator.Operator):
             self.push(replace(piece, data=found))
 
     def _pieces(self, batch: batches.Batch) -> Iterator[batches.Batch]:
-        """The records in pieces for whose arrays and texts there is room."""
+        """The records in slices whose arrays and texts fit the memory."""
         for piece in self.slices(batch):
             if self._array_bytes is None:
                 yield piece
@@ -71,7 +71,7 @@ class Across(operator.Operator):
                     found = wide if found is None else found + wide
                 continue
             if call.own:
-                # Each record has its own values of all rows of its group.
+                # Each record gets its own copy of the values of its group's rows.
                 sizes = np.append(np.diff(self._groups.bounds), 0) * running.LEAST_BYTES
             else:
                 sizes = running.array_bytes(self._results.column(call.column))
@@ -87,11 +87,11 @@ class Across(operator.Operator):
 
     @cached_property
     def _results(self) -> pa.RecordBatch:
-        """For each group, and after them for none, what the functions give that look at it alone."""
+        """For each group, and then for no group, the results of functions that depend on the group alone."""
         return self._groups.results([call for call in self.step.calls if not call.own], self.evaluator)
 
     def _run_on_rows(self, program: engine.BatchProgram, rows: pa.RecordBatch) -> engine.BatchResult:
-        """Run a program on rows of the source, which know their files where it matters."""
+        """Run a program on rows of the source. They know their files if a program reads these."""
         origin = (
             self.context.exchanges.record_origin(0)
             if self.step.member_properties.reads_origins
@@ -103,7 +103,7 @@ class Across(operator.Operator):
     def _run_on_records(
         self, records: batches.Batch, program: engine.BatchProgram, rows: pa.RecordBatch
     ) -> engine.BatchResult:
-        """Run a program on the records that look into the source; `rows` are they with more columns."""
+        """Run a program on the records that look into the source; `rows` are these records with more columns."""
         return self.run(program, replace(records, data=rows), self.state)
 
 

@@ -1,4 +1,4 @@
-"""Transforms as users write them."""
+"""The configuration of transforms."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Severity(StrEnum):
-    """Whether a failed check kills the record or only warns."""
+    """The consequence of a failed check: the record fails, or the run warns."""
 
     ERROR = "error"
     WARN = "warn"
@@ -61,12 +61,12 @@ class ValidationConfig(Config):
 
     @property
     def rule(self) -> str:
-        """The rule's name, as dead letters show it."""
+        """The rule's name in dead letters."""
         return self.name or (f"{self.field}:{self.check}" if self.field else self.check)
 
 
 class Phase(StrEnum):
-    """When a node runs."""
+    """The phase in which a node runs."""
 
     RUNTIME = "runtime"
     INIT = "init"
@@ -118,7 +118,7 @@ class TransformConfig(NodeConfig):
 
     @property
     def looked_up(self) -> tuple[str, ...]:
-        """With `analytic_window` over another source."""
+        """The source of an `analytic_window` over another source."""
         window = self.analytic_window
         return (window.source,) if window is not None and window.source is not None else ()
 
@@ -129,7 +129,7 @@ def check(config: TransformConfig, scope: BindScope) -> None:
 
 
 def bind(config: TransformConfig, scope: BindScope) -> Bound | None:
-    """The step of a transform and the row after it."""
+    """The step of a transform and the row that it produces."""
     feed = scope.feeds[0]
     window = _window(config.analytic_window, scope) if config.analytic_window else None
     if config.analytic_window and window is None:
@@ -147,7 +147,7 @@ def bind(config: TransformConfig, scope: BindScope) -> Bound | None:
     row = emitted_schema(feed.flow.schema, program, scope.name)
     written = {name for name, _ in program.emits}
     kept_order = not written & set(feed.flow.ordered_by) and not _has_distinct(program.statements)
-    # Without any emit nothing is chosen, and an output has all columns.
+    # Without any emit nothing is selected, and an output writes all columns.
     flow = feed.flow.with_row(row, frozenset(written) or None, in_order=kept_order)
     validations = [_validation(index, entry, scope, flow) for index, entry in enumerate(config.validations)]
     directives = [log_lines.directive(index, entry, scope, flow) for index, entry in enumerate(config.log)]
@@ -195,7 +195,7 @@ def _call_fields(call: typed.WindowCall) -> Iterator[tuple[str, tuple[int, int]]
 
 
 def _holds_values(program: typed.Program, row: Schema, scope: BindScope) -> bool:
-    """Whether no window function reads an array that `match: collect` made; notes those that do."""
+    """True unless a window function reads an array made by `match: collect`, which is reported."""
     text = scope.text("config", "cxl")
     holds = True
     for call in program_reads.parts(program):
@@ -205,7 +205,7 @@ def _holds_values(program: typed.Program, row: Schema, scope: BindScope) -> bool
 
 
 def _comes_apart(program: typed.Program, window: Window, scope: BindScope) -> bool:
-    """Whether no window function reads an element of an array that it stands beside; notes the first that does."""
+    """True unless a window function inside a loop reads the loop's element, which is reported."""
     try:
         decompose.decomposed(program, dict(window.types), in_frame=window.source is None)
     except decompose.Unbound as found:
@@ -217,7 +217,7 @@ def _comes_apart(program: typed.Program, window: Window, scope: BindScope) -> bo
 
 
 def _note_collected(column: Column | None, span: Span, scope: BindScope) -> bool:
-    """Whether a column holds the matches of a combine, which is noted."""
+    """True if a column holds the matches of a combine, which is reported."""
     if column is None or column.type.kind is not types.Kind.ARRAY or not scope.collects(column.origin):
         return False
     message = (
@@ -230,9 +230,9 @@ def _note_collected(column: Column | None, span: Span, scope: BindScope) -> bool
 
 
 def _window(config: WindowConfig, scope: BindScope) -> _BoundWindow | None:
-    """The bound window; it ranges over the input's rows, or over a source's when `source` names one.
+    """The bound window. It ranges over the input's rows, or over the rows of `source` if that is set.
 
-    None when it has no rows; what else is wrong with it leaves programs something to be checked against.
+    None if it has no rows. Despite other mistakes it is returned, so that programs can be checked.
     """
     feed = scope.feeds[0]
     rows = scope.source_flow(config.source) if config.source else feed.flow
@@ -282,7 +282,7 @@ def _window(config: WindowConfig, scope: BindScope) -> _BoundWindow | None:
 
 @dataclass(frozen=True)
 class _BoundWindow:
-    """A window's two faces: what programs see, and what runs unless something is wrong with it."""
+    """A window in two forms: the scope that programs are checked against, and the executable window if it is valid."""
 
     scope: cxl_scope.WindowScope
     step: Window
@@ -290,10 +290,10 @@ class _BoundWindow:
 
 
 def _matches(config: WindowConfig, scope: BindScope, rows: Flow) -> tuple[Match, ...] | None:
-    """The columns of the record and of the source that have to be equal; None where one is missing, which is noted.
+    """The columns of the record and of the source that must be equal; None if one is missing, which is reported.
 
-    `on` is a column that both have, or an equality of one column of each. The other fields of `group_by` are looked up
-    by the record's columns of the same names, which it needs where `on` says nothing.
+    `on` is a column that both have, or an equality of one column of each. The other fields of `group_by` are matched
+    with the record's columns of the same names. The record needs these if `on` does not name them.
     """
     row = scope.feeds[0].flow.schema
     pairs: list[tuple[str, str, tuple[str | int, ...]]] = []
@@ -347,7 +347,7 @@ def _validation(index: int, entry: ValidationConfig, scope: BindScope, after: Fl
 
 
 def _named_check(entry: ValidationConfig, after: Flow) -> str | None:
-    """The expression that a check's name stands for, None when the check is an expression already."""
+    """The expression behind a check's name; None if the check is already an expression."""
     column = after.schema.get(entry.field or "")
     if entry.field is None or entry.check.strip() not in ("not_empty", "not_null"):
         return None

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.transform.step import LogDirective, TransformStep
 
 
-#: The level of a line, and what writes it: a run takes some lines of each task, and most are never written. After them
-#: stands the row of a batch that fails, where the line is about that.
+#: The level of a line, and a function that formats it: a run takes some lines of each task, and most are never written.
+#: If the line is about a failing row, the batch and the row follow.
 Line: TypeAlias = "tuple[str, Callable[[], Text]] | tuple[str, Callable[[], Text], tuple[Batch, int]]"
-#: The placeholder that shows why a record failed, with its row, as the dead-letter file does.
+#: The placeholder for the reason of a record's failure, with its row, as in the dead-letter file.
 _DETAIL = "_cxl_dlq_error_detail"
 
 
 class Logged(Protocol):
-    """A transform, or a part of one."""
+    """A transform, or a phase of one."""
 
     @property
     def name(self) -> str:
@@ -42,7 +42,7 @@ class Logged(Protocol):
 
 
 def log(operator: Operator, lines: Iterable[Line | tuple[str, Text]]) -> None:
-    """Give lines to the run's log, unless an earlier job has."""
+    """Add lines to the run's log, unless an earlier job has."""
     for line in lines:
         operator.log(*line)
 
@@ -54,9 +54,9 @@ def once(step: TransformStep, when: str, system_values: Mapping[str, Any]) -> li
 
 
 def per_record(operator: Operator, step: TransformStep, batch: Batch, seen: int) -> Iterable[Line]:
-    """The lines of a batch of output records; `seen` records of the task came before it.
+    """The lines about a batch of output records. `seen` is the number of the task's records before it.
 
-    `every: N` takes records 1, 1+N, … of each task: sampling comes before `condition`.
+    `every: N` takes records 1, 1+N, … of each task. Sampling comes before `condition`.
     """
     system_values: dict[str, Any] = {}
     for entry in step.log:
@@ -73,7 +73,7 @@ def per_record(operator: Operator, step: TransformStep, batch: Batch, seen: int)
 def on_error(
     operator: Operator, step: Logged, batch: Batch, failures: Iterable[engine.RowFailure], *, are_made: bool
 ) -> Iterable[Line]:
-    """The lines of failing records, which are as they came, or as they were to go on."""
+    """The lines about failing records: input records, or output records if `are_made`."""
     entries = [entry for entry in step.log if entry.when == ON_ERROR]
     if entries:
         system_values = operator.system_values(batch)
@@ -104,7 +104,7 @@ def _line(
     shown: Sequence[tuple[str, types.Type]],
     failed: failure.Failure | None = None,
 ) -> Text:
-    """A line about a record, without credentials; counters are null where nothing says so far."""
+    """A line about a record, without credentials. Counters are null because they are unknown so far."""
     names = batch.data.schema.names
     known = {
         name: HIDDEN if guard.hides(name) else batches.value_at(batch, name, row, static)
@@ -134,7 +134,8 @@ def _of_step(step: Logged) -> dict[str, Any]:
 def _filled(entry: LogDirective, known: dict[str, Any], *, has_row: bool = False) -> Text:
     """The message with its placeholders filled in (unknown ones stay), and ` name=value` for each of `fields`.
 
-    `has_row`: the number of the record's row is known when all have been counted; it stands before what failed.
+    `has_row`: the line shows the record's row, which is known only after all rows have been counted. It is then split
+    where the row is inserted.
     """
     pieces = [""]
 

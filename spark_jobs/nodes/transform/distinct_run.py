@@ -1,7 +1,7 @@
 """Operators of `distinct`: the first record of each key continues, in order.
 
 `Gather` is the end of the upstream fragment: it drops duplicates within its task, and sends the rest to the partition
-of their keys. `First` keeps one record per key. `RestoreOrder` puts the rest back into record order; with a single
+of their keys. `First` keeps one record per key. `RestoreOrder` puts these back into record order; with a single
 partition `First` does that itself. Null equals null, 1 equals 1.0.
 """
 
@@ -34,12 +34,12 @@ class Gather(shuffle.ShuffleWriter):
     step: DistinctStep
 
     def open(self) -> None:
-        """Start with no key sent."""
+        """Start without known keys."""
         self.known: dict[order.MergePath, pa.Table] = {}
         self.reservation = self.context.memory_pool.reserve(self._forget)
 
     def _forget(self) -> None:
-        """Forget the keys that were sent. Duplicates are dropped where equal keys meet."""
+        """Forget the keys that were sent. Later duplicates are dropped in the partition of the key."""
         self.known.clear()
         self.reservation.set(0)
 
@@ -48,11 +48,11 @@ class Gather(shuffle.ShuffleWriter):
         return _key_columns(self.step)
 
     def refused(self, batch: batches.Batch, failures: Sequence[engine.RowFailure]) -> None:
-        """The lines about records that fail."""
+        """Write the log lines about records that fail."""
         directives.log(self, directives.on_error(self, self.step, batch, failures, are_made=False))
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Compute comparable keys; records without one become dead letters."""
+        """Compute comparable keys. Records without one become dead letters."""
         batch, columns = self.hashed(self.take(batch), self.step.keys)
         rest = batch.data.drop_columns([name for name, _ in self.step.keys])
         self.depart(replace(batch, data=rest), columns)
@@ -84,7 +84,7 @@ def _key_columns(step: DistinctStep) -> list[str]:
 
 
 def _first_rows(table: pa.Table, by: list[str]) -> pa.Array:
-    """The rows that come first with their keys, ascending."""
+    """The first row of each key, ascending."""
     among = pa.array(np.arange(table.num_rows, dtype=np.int32))
     if not by:
         return among.slice(0, 1)
@@ -104,19 +104,19 @@ class First(shuffle.ShuffleReader):
         self.records = spill.ExternalMap(self.context, self.step.name, self.by, self._firsts)
 
     def receive(self, table: pa.Table) -> None:
-        """Records from one task."""
+        """Add the records of one task."""
         self.enter(table.num_rows)
         self.records.add(table)
 
     def _firsts(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """The first record of each key. Records of a key come in record order."""
+        """The first record of each key. Records of a key arrive in record order."""
         table = pa.concat_tables(tables, promote_options="default")
         firsts = _first_rows(table, self.by)
         self.drop(duplicates=table.num_rows - len(firsts))
         return table.take(firsts)
 
     def finish(self) -> None:
-        """Send the records to the range exchange, or push them on in their order."""
+        """Send the records to the range exchange, or push them in order."""
         if self.exchange is None:
             found = spill.ExternalSorter(self.context, self.step.name)
             for table in self.records.tables():

@@ -1,4 +1,4 @@
-"""`log:` of a transform, as users write it: directives, and rules in a file for all of them."""
+"""The configuration of `log:`: directives of a transform, and rules in a file for all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_jobs.cxl import types
     from spark_jobs.nodes.binding import BindScope, Flow
 
-#: Keys that a directive needs, in itself or from its rule.
+#: The keys that a directive needs, from itself or from its rule.
 _NEEDED = ("level", "when", "message")
 
 
@@ -35,7 +35,7 @@ class Level(StrEnum):
 
 
 class Moment(StrEnum):
-    """When a log directive speaks."""
+    """The moment at which a log directive writes."""
 
     BEFORE_TRANSFORM = "before_transform"
     AFTER_TRANSFORM = "after_transform"
@@ -44,7 +44,7 @@ class Moment(StrEnum):
 
 
 class LogRule(Config):
-    """A rule of the log rules file: it supplies the keys that directives with its name leave out."""
+    """A rule of the log rules file. It supplies the keys that directives with its name leave out."""
 
     level: choice(Level) | None = None  # type: ignore[valid-type]
     when: choice(Moment) | None = None  # type: ignore[valid-type]
@@ -61,7 +61,7 @@ class LogRules(Config):
 
 
 class LogConfig(LogRule):
-    """An entry of `log`; with a rule, as it is when the rule's keys stand under its own."""
+    """An entry of `log`. With a rule, the rule's keys count unless the entry sets its own."""
 
     model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["log_rule"]}, {"required": [*_NEEDED]}]})
 
@@ -88,7 +88,7 @@ def check(entries: Sequence[LogConfig], scope: BindScope) -> None:
 
 
 def directive(index: int, entry: LogConfig, scope: BindScope, after: Flow) -> LogDirective | None:
-    """The directive as it runs, None when its condition does not compile."""
+    """The bound directive; None if its condition does not compile."""
     condition = None
     if entry.condition is not None:
         condition = scope.compile("config", "log", index, "condition", mode=cxl_scope.Mode.PREDICATE, flow=after)

@@ -1,10 +1,10 @@
-"""A program with windows or `distinct` runs in phases.
+"""Splits a transform with windows or `distinct` into phases.
 
-The rows of a window's partitions are exchanged first, and continue with the functions' results in engine columns
+For windows, the rows of a partition are exchanged first, and continue with the functions' results in engine columns
 `$ranged.N`. A `distinct` divides a program into the part before it, the exchange of equal keys, and the part after it.
 
 The results of the first part travel as engine columns: `$slot.N` for the values of lets and emits, `$key.N` for the
-keys. The last part emits all fields, in the order of the program; so input columns keep their values until then.
+keys. The last part emits all fields, in the order of the program. Until then input columns keep their values.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Window:
     """A bound `analytic_window`.
 
     Args:
-        group_by: the partition's columns, of the rows that the window ranges over.
+        group_by: the partition's columns, among the columns of the rows that the window ranges over.
         sort_by: the order in a partition.
         source: the source whose rows the window ranges over; None for the node's own input.
         matches: with `source`: the columns of the record and of the source that must be equal.
         fields: the columns that window functions read.
-        values: the system values that they read, by path.
-        spare: the columns that nothing reads but the window's fields and functions.
-        types: those of the columns of the rows that the window ranges over.
+        values: the system values that window functions read, by path.
+        spare: the columns that only the window's fields and functions read.
+        types: the column types of the rows that the window ranges over.
     """
 
     group_by: tuple[str, ...]
@@ -62,14 +62,14 @@ class Window:
 
 @dataclass(frozen=True)
 class WindowStep(node.Step):
-    """All window functions of the transform `name`: each record goes on with the columns that they gave.
+    """All window functions of the transform `name`. Each record continues with their results as columns.
 
     Args:
         keys: the columns of `group_by`, with their types.
         fields: `sort_by`.
         calls: the functions, in the order in which they are computed.
         spare: the columns that nothing downstream reads.
-        log: tells of records that are in no partition, because they have no keys.
+        log: directives for records that belong to no partition, because they have no keys.
     """
 
     kind: ClassVar[str] = "transform"
@@ -82,7 +82,7 @@ class WindowStep(node.Step):
 
     @property
     def module(self) -> str:
-        """Beside that of whole transforms."""
+        """The module of the operators, next to the module of whole transforms."""
         return "window_run"
 
 
@@ -91,8 +91,8 @@ class AcrossStep(node.Step):
     """All window functions of the transform `name`, over the rows of a source that an earlier job materialized.
 
     Args:
-        rows: these rows.
-        matches: the columns that must be equal; without any all rows belong to every record.
+        rows: the rows.
+        matches: the columns that must be equal. Without any, every record matches all rows.
         fields: `sort_by`.
         calls: the functions, in the order in which they are computed.
     """
@@ -113,16 +113,16 @@ class AcrossStep(node.Step):
 
     @property
     def module(self) -> str:
-        """Beside that of whole transforms."""
+        """The module of the operators, next to the module of whole transforms."""
         return "across_run"
 
 
 @dataclass(frozen=True)
 class DistinctStep(node.Step):
-    """One `distinct` of the transform `name`: the first record in record order of each combination of keys goes on.
+    """One `distinct` of the transform `name`: the first record in record order of each combination of keys continues.
 
-    `keys` are columns that the part of the program before it has computed, with their types; `log` tells of records
-    that have no keys.
+    `keys` are columns that the part of the program before it has computed, with their types. `log` has directives for
+    records without keys.
     """
 
     kind: ClassVar[str] = "transform"
@@ -132,12 +132,12 @@ class DistinctStep(node.Step):
 
     @property
     def module(self) -> str:
-        """Beside that of whole transforms."""
+        """The module of the operators, next to the module of whole transforms."""
         return "distinct_run"
 
 
 def of(step: TransformStep, partitions: int) -> tuple[shape.Phase, ...]:
-    """The parts of a transform as the plan puts them together."""
+    """The phases of a transform for the physical plan."""
     found: list[shape.Phase] = []
     if step.looked_up is not None:
         across, step = _across(step, step.looked_up)
@@ -197,7 +197,7 @@ def _deduplication(step: DistinctStep, partitions: int) -> shape.ShufflePhase:
 
 
 def steps(step: TransformStep) -> list[node.Step]:
-    """The transform itself, or parts of it with a `distinct` between each two."""
+    """The transform itself, or its parts with a `distinct` between each two."""
     statements = step.program.statements
     places = [i for i, statement in enumerate(statements) if isinstance(statement, typed.Distinct)]
     found: list[node.Step] = []
@@ -244,7 +244,7 @@ def _column(statement: typed.Let | typed.Emit | typed.EmitMeta) -> typed.Column:
 
 
 def _restored(statements: Iterable[typed.Statement]) -> list[typed.Statement]:
-    """Slots filled again with what earlier parts computed."""
+    """Statements that restore slots from the results of earlier parts."""
     return [typed.Let(s.place, s.slot, f"slot {s.slot}", _column(s)) for s in _assignments(statements)]
 
 
@@ -254,7 +254,7 @@ def _emitted(statements: Iterable[typed.Statement]) -> list[typed.Statement]:
 
 
 def _kept(statements: Iterable[typed.Statement]) -> list[typed.Statement]:
-    """The values of all slots so far, as engine columns instead of fields."""
+    """Statements that emit the values of all slots so far as engine columns."""
     kept: list[typed.Statement] = []
     for s in _assignments(statements):
         value = typed.Local(s.value.type, s.place, s.slot, getattr(s, "name", ""))

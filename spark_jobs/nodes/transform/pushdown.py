@@ -27,10 +27,10 @@ _OPERATORS = {
 
 
 def predicates(program: typed.Program) -> tuple[Test, ...]:
-    """The tests that a record has to pass before anything else happens to it; each alone filters it, and none fails.
+    """The tests that a record must pass before anything else happens to it. Each alone may drop it, and none fails.
 
-    What follows them in a chain of `and` may fail. It is not evaluated where one of them is false; so they say
-    nothing of columns with nulls then, of which `and` would look further.
+    Operands after them in a chain of `and` may fail, but are not evaluated where a test is false. They are evaluated
+    where a test is null, so in that case tests on columns with nulls are left out.
     """
     return tuple(_tests(program))
 
@@ -61,7 +61,7 @@ def _test(expression: typed.Expression) -> Test | None:
 def _compared(given: typed.Expression, constant: typed.Expression, operator: typed.Operator, side: int) -> Test | None:
     """A comparison of a column with a constant. Comparisons with null are null; those with NaN are not pushed down.
 
-    Both have one type, but a Decimal may be compared with an Int, and with a Float as a Float.
+    Both operands have one type, but a Decimal may be compared with an Int, and with a Float as a Float.
     """
     as_float = isinstance(given, typed.Widen) and given.type.kind is Kind.FLOAT
     column = given.operand if isinstance(given, typed.Widen) else given

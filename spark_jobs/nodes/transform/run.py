@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Transform(operator.Operator):
-    """Columns that the program does not emit stay on the record; a record that fails leaves no output at all."""
+    """Runs the program. Columns that it does not emit stay on the record. A record that fails has no output at all."""
 
     step: TransformStep
 
@@ -39,7 +39,7 @@ class Transform(operator.Operator):
 
     @property
     def can_pass_over(self) -> bool:
-        """Filters come first, if there are any at the beginning."""
+        """True if the program begins with a filter."""
         return self.first and bool(self.step.column_properties.pushed_predicates)
 
     def process(self, batch: batches.Batch, port: int) -> None:
@@ -72,7 +72,7 @@ class Transform(operator.Operator):
     def _pieces(self, batch: batches.Batch, result: engine.BatchResult) -> Iterator[tuple[int, int]]:
         """The starts and counts of slices of the records.
 
-        Those made by `emit each` repeat all values beside the array.
+        Records made by `emit each` repeat all values next to the array.
         """
         if result.rows is None or len(result.rows) <= batch.count:
             return iter([(0, batch.count if result.rows is None else len(result.rows))])
@@ -85,7 +85,7 @@ class Transform(operator.Operator):
             self.log("warn", f"{self.step.stage}: {check.message}", (batch, row), shows_place=True)
 
     def _validate(self, batch: batches.Batch, check: Validation, program: engine.BatchProgram) -> batches.Batch:
-        """Only false fails; null passes, as in SQL's CHECK. A check that fails itself is a failure of the record."""
+        """Fail records whose check is false. Null passes, as in SQL's CHECK. An error in a check fails the record."""
         result = self.run(program, batch, engine.EvaluationContext())
         broken = [engine.RowFailure(item.row, _check_error(item.failure)) for item in result.failures]
         false = _false(result.emits["value"], check.check.emits[0][1])
@@ -110,14 +110,14 @@ def _refusal(detail: str) -> failure.Failure:
 
 
 def _check_error(found: failure.Failure) -> failure.Failure:
-    """Remove the field from a check's failure: it is not a field of the user."""
+    """Remove the field from a check's failure, because it is not a field of the user."""
     restated = failure.restated(found, f"validation check error: {found.detail}", failure.Category.VALIDATION)
     restated.field = None
     return restated
 
 
 def _false(verdicts: pa.Array, static: types.Type) -> failure_columns.Rows:
-    """The rows whose value is false; null is not."""
+    """The rows whose value is false, not null."""
     if static.kind is not types.Kind.BOOL:
         found = [value is False for value in values.from_arrow(verdicts, static)]
         return np.flatnonzero(np.array(found, dtype=bool))
@@ -137,7 +137,7 @@ def _slice(result: engine.BatchResult, start: int, count: int) -> engine.BatchRe
 
 
 def _output(batch: batches.Batch, result: engine.BatchResult, *, fields: bool) -> batches.Batch:
-    """The input records that went on, with the emits laid over; without `fields` only what the next part needs."""
+    """The input records that passed, overlaid with the emits; without `fields` only the columns of the next phase."""
     kept = batch if result.rows is None else batch.take(result.rows)
     columns = {name: values_ for name, values_ in result.emits.items() if fields or engine_columns.is_engine(name)}
     known = set(kept.data.schema.names)

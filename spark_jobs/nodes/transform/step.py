@@ -51,7 +51,7 @@ class Validation:
 class LogDirective:
     """A `log:` entry.
 
-    `came` and `made` are the types of the columns that its lines show: of records as they come, and as they go on.
+    `came` and `made` are the types of the columns that its lines show, on input records and on output records.
     """
 
     level: str
@@ -65,7 +65,7 @@ class LogDirective:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names that its lines show: columns, and other placeholders."""
+        """The names in its lines: columns, and other placeholders."""
         return frozenset(PLACEHOLDER.findall(self.message)) | frozenset(self.fields)
 
 
@@ -102,7 +102,7 @@ class TransformStep(node.Step):
         return wanted.without(overwritten) | member_reads.read(self.program, wanted) | failing
 
     def pruned(self, required: Requirements) -> TransformStep:
-        """The rows of a window continue without columns that nothing downstream reads and no dead letter shows."""
+        """The step with windowed rows that lack columns which nothing downstream reads and no dead letter shows."""
         if self.window is None or self.window.source is not None:
             return self
         from spark_jobs.nodes.transform import phases
@@ -112,12 +112,12 @@ class TransformStep(node.Step):
 
     @property
     def log_of_failures(self) -> tuple[LogDirective, ...]:
-        """The directives for phases that are not the last: those that log failing records."""
+        """The directives about failing records, for phases before the last one."""
         return tuple(entry for entry in self.log if entry.when == ON_ERROR)
 
     @property
     def record_properties(self) -> RecordProperties:
-        """Windows are computed over partitions, of the input or of a source; `emit each` makes records of one."""
+        """Windows are computed over partitions of the input or of a source; `emit each` multiplies records."""
         window = self.window
         return RecordProperties(
             partition_by=window.group_by if window is not None and window.source is None else None,
@@ -127,7 +127,7 @@ class TransformStep(node.Step):
 
     @property
     def column_properties(self) -> ColumnProperties:
-        """Emits are added; the filters that the program begins with are pushed down, unless it has a window."""
+        """Emits are added. Filters at the beginning of the program are pushed down, unless there is a window."""
         from spark_jobs.nodes.transform import pushdown
 
         predicates = () if self.window is not None else pushdown.predicates(self.program)
@@ -172,9 +172,9 @@ class TransformStep(node.Step):
         return "run" if self.looked_up is None else "across_rows"
 
     def partitions(self, sizes: shape.Sizes) -> int:
-        """The number of partitions, by the size of the records that windows or `distinct` bring together.
+        """The number of partitions for windows or `distinct`, by the size of their records.
 
-        Windows hold whole records, and so do their homes: a task has room for half the usual number of them.
+        Windows buffer whole records, and so does the restoring of order, so a task has memory for half as many records.
         """
         if not any(isinstance(phase, shape.ShufflePhase) for phase in self.phases(1)):
             return 1

@@ -1,7 +1,7 @@
 """Limits for `emit each`: its blocks repeat the values of a record for each element.
 
-A batch of which they would repeat too much is processed in slices. A single record of which they would repeat more than
-a task may hold ends the run.
+A batch for which they would repeat too much is processed in slices. A single record for which they would repeat more
+than a task may hold ends the run.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 class Blocks:
     """The blocks of a program.
 
-    Args:
-        sources: the column whose elements each goes over, None where that is computed, and how many records it may
-            make of a record.
-        read: the columns that the program reads otherwise.
+    sources: for each block, the column whose elements it loops over (None if the array is computed), and the maximal
+        number of records that it may make of one record.
+    read: the other columns that the program reads.
     """
 
     sources: tuple[tuple[str | None, int], ...]
@@ -42,7 +41,7 @@ class Blocks:
         """The `emit each` blocks of a program."""
         blocks = [each for each in program.statements if isinstance(each, typed.Each)]
         if not blocks:
-            return cls((), ())  # nothing is repeated: what else is read does not matter
+            return cls((), ())  # without blocks nothing is repeated, so the columns do not matter
         direct = {id(each.source) for each in blocks if isinstance(each.source, typed.Column)}
         parts = (part for statement in program.statements for part in tree_walk.walk(statement))
         read = {part.name for part in parts if isinstance(part, typed.Column) and id(part) not in direct}
@@ -50,10 +49,10 @@ class Blocks:
         return cls(tuple(sources), tuple(sorted(read)))
 
     def slices(self, batch: Batch, share: int, node: str) -> Iterator[Batch]:
-        """Slices of a batch, so small that a task can hold the repeated values of each.
+        """Slices of a batch that are so small that a task can hold the repeated values of each.
 
         Raises:
-            ResourcesExhausted: it cannot hold the repeated values of one record (E310).
+            ResourcesExhausted: the task cannot hold the repeated values of one record (E310).
         """
         read = [batch.data.column(name) for name in self.read if name in batch.data.schema.names]
         if not self.sources or not read:
@@ -78,14 +77,14 @@ class Blocks:
             yield batch.slice(start, count)
 
     def _most(self, batch: Batch, sizes: np.ndarray, name: str | None, limit: int) -> np.ndarray:
-        """At most so many elements has each record; more than the limit fail it."""
+        """An upper bound of the number of elements of each record. A record with more than the limit fails."""
         if name is None or name not in batch.data.schema.names:
             return np.where(sizes >= limit, limit, sizes + 1)
         column = batch.data.column(name)
         if pa.types.is_list(column.type):
             counts = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
             return np.where(counts > limit, 0, counts)
-        # Each element is a character of the text that stands for the array, and so is what parts it from the next.
+        # In the text of an array, each element and each separator takes at least one character.
         counts = record_sizes.of([column], batch.count) // 2 + 1
         return np.where(counts > limit, limit, counts)
 

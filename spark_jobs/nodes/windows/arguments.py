@@ -27,7 +27,7 @@ class Evaluator:
 
     Args:
         run: runs a program on rows.
-        tuning: how many rows and pairs of rows are evaluated at once.
+        tuning: the number of rows and pairs of rows that are evaluated at once.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Evaluator:
         self.tuning = tuning
 
     def given(self, call: Call, rows: pa.RecordBatch) -> Arguments:
-        """The arguments of a call, row by row; one that takes numbers gets nothing else."""
+        """The arguments of a call, row by row. Functions of numbers get only numbers."""
         found = self._given(call, rows)
         takes_numbers = declare.windows()[call.function].takes is declare.Takes.NUMBER
         return _numbers(call, found) if takes_numbers and call.argument_type.is_dynamic else found
@@ -80,7 +80,7 @@ def _numbers(call: Call, given: Arguments) -> Arguments:
 
 
 def column(rows: pa.RecordBatch, name: str, wanted: pa.DataType) -> pa.Array:
-    """A column as functions take it; one that the rows do not have is null."""
+    """A column in the type that functions take; null if the rows do not have it."""
     position = rows.schema.get_field_index(name)
     if position < 0:
         return pa.nulls(rows.num_rows, wanted)

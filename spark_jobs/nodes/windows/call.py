@@ -1,4 +1,4 @@
-"""A call of a window function as a plan has it, and the order of the rows that it ranges over."""
+"""A bound call of a window function, and the order of the rows that it ranges over."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Match:
-    """A column of a record and one of another source that have to be equal; nulls never are."""
+    """A column of a record and a column of another source that must be equal. Nulls are never equal."""
 
     here: str
     here_type: types.Type
@@ -24,19 +24,19 @@ class Match:
 
 @dataclass(frozen=True)
 class Call:
-    """One call; equal ones of a program are one.
+    """A call. Equal calls of a program are one.
 
     Args:
-        function: its name.
+        function: the function's name.
         column: the column of its values.
         failure: the column of its failures.
         type: the type of its values.
-        argument: its argument for a row of the frame, a program with one emit; None for a column, or nothing.
+        argument: its argument for a row of the frame, a program with one emit; None for a column, or no argument.
         field: the column that is its argument.
         argument_type: the type of its argument.
-        offset: how many rows away `lag` and `lead` look; a program with one emit where each record says it.
-        own: what of the record itself the argument reads: columns, each with a program that has one emit.
-        text: the call as it is written.
+        offset: the distance in rows for `lag` and `lead`; a program with one emit if it differs between records.
+        own: the values of the record itself that the argument reads: columns, each with a program that has one emit.
+        text: the call's source text.
     """
 
     function: str
@@ -52,32 +52,32 @@ class Call:
 
     @property
     def needs_partition(self) -> bool:
-        """Whether all rows of a partition have to be at hand for it."""
+        """True if it needs all rows of a partition at once."""
         return bool(self.own) or not isinstance(self.offset, int)
 
     @property
     def reads_results(self) -> bool:
-        """Whether its argument is computed from results of other calls."""
+        """True if its argument is computed from results of other calls."""
         return self.argument is not None and any(name in RANGED for name in self.argument.columns)
 
     @property
     def following(self) -> int:
-        """The number of rows after a row that the call looks at."""
+        """The number of rows after a row that the call reads."""
         return max(self.offset, 0) if self.function == "lead" and isinstance(self.offset, int) else 0
 
     @property
     def gathers(self) -> bool:
-        """Whether each row gets an array of values of its frame."""
+        """True if each row gets an array of values of its frame."""
         return declare.windows()[self.function].gathers is not None
 
     @property
     def is_by_position(self) -> bool:
-        """Whether it counts from the row's place in its partition."""
+        """True if it counts from the row's position in its partition."""
         return declare.windows()[self.function].by_position
 
     @property
     def obstacle(self) -> str | None:
-        """Why it runs row by row; None where it has a kernel."""
+        """The reason why it runs row by row; None if it has a kernel."""
         if self.own:
             return "the value that it compares with differs from record to record"
         window = declare.windows()[self.function]

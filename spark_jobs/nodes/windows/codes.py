@@ -1,4 +1,4 @@
-"""Columns as whole numbers, so that equal values have one number, and numbers have the order that is asked for."""
+"""Columns as whole numbers: equal values have equal numbers, and the numbers sort in the requested order."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from spark_jobs.nodes import packed_sort, sorting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Numbers up to here can be added to one another.
+#: Two numbers up to this one can be added.
 _MOST = 1 << 62
-#: Whole numbers that lie in so narrow a range are their own codes; others are numbered by their rank.
+#: Whole numbers in a range up to this size are their own codes. Others are numbered by their rank.
 _NARROW = 1 << 32
 _PLAIN = (types.Kind.INT, types.Kind.BOOL, types.Kind.DATE, types.Kind.DATETIME)
 
@@ -39,7 +39,7 @@ class Codes:
 
 
 def of_keys(column: pa.Array) -> Codes:
-    """Codes of a comparable key (see `keys.py`): equal for equal values, nulls included, in no order."""
+    """Codes of a comparable key (see `keys.py`): equal for equal values, nulls included, in no particular order."""
     if pa.types.is_integer(column.type) and not column.null_count and len(column):
         numbers = column.to_numpy().astype(np.int64)
         low, high = int(numbers.min()), int(numbers.max())
@@ -50,7 +50,7 @@ def of_keys(column: pa.Array) -> Codes:
 
 
 def of_values(column: pa.Array, static: types.Type) -> Codes:
-    """Codes in the order of values, from 1; nulls have 0."""
+    """Codes in the order of values, from 1. Nulls have 0."""
     valid = column.is_valid().to_numpy(zero_copy_only=False)
     found = _ranks(column, static, valid)
     return Codes(np.where(valid, found.numbers + 1, 0), found.size + 1)
@@ -108,15 +108,15 @@ def joined(parts: Sequence[Codes], count: int) -> Codes:
 
 
 def order(parts: Sequence[Codes], rows: np.ndarray) -> np.ndarray:
-    """Rows in the order of the first codes; ties are in the order of the second, and so on.
+    """Rows sorted by the first codes, then by the second, and so on. The sort is stable.
 
     Args:
         parts: codes of all rows.
-        rows: the rows, as they stand where all codes are equal.
+        rows: the rows to sort.
     """
     waiting = list(parts)
     while waiting:
-        # The last codes come first, as many at once as share a word: later sorts keep the order of equal ones.
+        # The last codes are sorted first, as many at once as fit into a word. Later sorts are stable.
         found = waiting.pop()
         if not packed_sort.fits(found.size, len(rows)):
             found = found.dense()

@@ -19,18 +19,18 @@ from spark_jobs.nodes.windows.call import Call
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-#: The emit of a program with one value; with a dollar sign it is no field: NaN is among its values.
+#: The emit of a program with one value. The dollar sign marks it as no field, so that it may be NaN.
 VALUE = "$value"
 #: System values that are the same for all records.
 _CONSTANT = ("vars.", "config.", "pipeline.name", "pipeline.execution_id", "pipeline.batch_id", "pipeline.start_time")
 
 
 class Unbound(Exception):
-    """A call reads what belongs to an element of an array, and has no value for the record.
+    """A call reads a value that depends on an element of an array, and so has no single value for the record.
 
     Args:
-        name: what it reads.
-        place: where.
+        name: the name that it reads.
+        place: the place of the name in the program.
     """
 
     def __init__(self, name: str, place: typed.Place) -> None:
@@ -41,7 +41,7 @@ class Unbound(Exception):
 
 @dataclass(frozen=True)
 class DecomposedProgram:
-    """The calls in the order in which they are computed, and the program with their columns in place of them."""
+    """The calls in the order in which they are computed, and the program with the calls replaced by their columns."""
 
     calls: tuple[Call, ...]
     program: typed.Program
@@ -55,7 +55,7 @@ def decomposed(
     Args:
         program: the program.
         columns: the types of the columns that the window ranges over.
-        in_frame: whether the record is itself a row of its frame, so that lets can be computed for each row of it.
+        in_frame: the record is itself a row of its frame, so that lets can be computed for each row of it.
 
     Raises:
         Unbound: a call reads an element of an array.
@@ -79,7 +79,7 @@ class _Decomposer:
         self.given: dict[int, typed.Expression] = {}
 
     def statement(self, statement: typed.Statement) -> typed.Statement:
-        """The statement, with what its slot holds from here on."""
+        """Record the expression of a statement's slot, and return the statement without calls."""
         if isinstance(statement, typed.Each):
             source = self.changed(statement.source)
             self.given.pop(statement.slot, None)
@@ -93,7 +93,7 @@ class _Decomposer:
         return changed
 
     def changed(self, node: Any) -> Any:
-        """A tree with columns in place of calls."""
+        """A tree with calls replaced by columns."""
         return _mapped(node, lambda part: self.computed(part) if isinstance(part, typed.WindowCall) else None)
 
     def computed(self, node: typed.WindowCall) -> typed.Windowed:
@@ -120,7 +120,7 @@ class _Decomposer:
         offset: int | typed.Expression,
         own: Mapping[str, typed.Expression],
     ) -> Call:
-        """The call of a node, by what it is given."""
+        """The call for a node, shared with equal calls."""
         field = given.name if isinstance(given, typed.Column) and given.name not in own else node.field
         static = given.type if given is not None else self.columns.get(field or "", types.NULL)
         start, end = node.place
@@ -139,7 +139,7 @@ class _Decomposer:
         )
 
     def offset(self, node: typed.Expression) -> int | typed.Expression:
-        """A constant, or what each record says."""
+        """A constant offset, or a program for each record's own offset."""
         found = self.bound(node)
         match found:
             case typed.Literal(value=value):
@@ -166,7 +166,7 @@ class _Decomposer:
         return found
 
     def bound(self, node: typed.Expression) -> typed.Expression:
-        """An expression with what lets hold in place of them."""
+        """An expression with lets replaced by their expressions."""
         inside = _closures(node)
 
         def held(part: Any) -> typed.Expression | None:
@@ -199,7 +199,7 @@ def _closures(node: typed.Expression) -> set[int]:
 
 
 def _is_constant(node: typed.Expression) -> bool:
-    """Whether an expression has one value for all records."""
+    """True if an expression has the same value for all records."""
     for part in tree_walk.walk(node):
         if isinstance(part, typed.Column | typed.Windowed | typed.Now):
             return False
@@ -215,7 +215,7 @@ def _without_place(part: Any) -> Any:
 
 
 def _mapped(node: Any, change: Callable[[Any], Any]) -> Any:
-    """A tree with other nodes in place of those that `change` gives one for; nothing is rebuilt that need not be."""
+    """A tree with nodes replaced by the results of `change` that are not None. Unchanged parts are shared."""
     if isinstance(node, tuple):
         changed = tuple(_mapped(item, change) for item in node)
         return node if all(new is old for new, old in zip(changed, node, strict=True)) else changed

@@ -1,4 +1,4 @@
-"""Groups of rows that records look into as a whole: the frame of a window over another source."""
+"""Groups of rows of another source: each is a whole frame for the records that match it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _LEFT = 4
 
 @dataclass(frozen=True)
 class Groups:
-    """Rows by what records match, each group sorted.
+    """Rows grouped by the columns that records match, each group sorted.
 
     Args:
         frame: the rows, one group after another.
-        bounds: where each group begins, and where the last ends.
+        bounds: the first row of each group, and the end of the last one.
         table: finds the group of a record.
         matches: the columns that must be equal.
     """
@@ -47,7 +47,7 @@ class Groups:
 
     @classmethod
     def of(cls, table: pa.Table, matches: tuple[Match, ...], order: Order) -> Groups:
-        """The groups of some rows; those without a value that `null_order: drop` wants are in none."""
+        """Group rows. Rows without a value in a sort field with `null_order: drop` belong to no group."""
         rows = batches.gather(table)
         known = {m.there: m.there_type for m in matches} | {f.name: f.declared_type for f in order.fields}
         rows = batches.overlay(rows, {n: arguments.column(rows, n, values.arrow_type(t)) for n, t in known.items()})
@@ -66,7 +66,7 @@ class Groups:
         return len(self.bounds) - 1
 
     def of_records(self, records: pa.RecordBatch) -> np.ndarray:
-        """The number of each record's group; that after the last where it has none."""
+        """The number of each record's group; the number of groups if it has none."""
         keys = [_key(records, m.here, m.here_type, m) for m in self.matches]
         found = self.table.find(records.num_rows, keys)
         return np.where(found.counts > 0, np.searchsorted(self.bounds[:-1], found.starts), self.count)
@@ -91,7 +91,7 @@ class Groups:
         return pa.RecordBatch.from_arrays(list(found.values()), names=list(found))
 
     def _parts(self, call: Call, evaluator: Evaluator) -> Iterable[tuple[pa.Array, pa.Array]]:
-        """Values and failures of groups, some rows of all at a time."""
+        """Values and failures of groups, for a limited number of rows at a time."""
         function = choice.begin(call)
         begun = np.zeros(self.frame.num_rows, dtype=bool)
         begun[self.bounds[:-1]] = True
@@ -109,21 +109,21 @@ class Groups:
 
 
 def _key(rows: pa.RecordBatch, name: str, static: types.Type, match: Match) -> pa.Array:
-    """A column as both sides compare it."""
+    """A column in the type in which both sides are compared."""
     return build.comparable(rows.column(name), static, build.meeting_type(match.here_type, match.there_type))
 
 
 def held(context: Context, rows: Rows, what: str, node: str) -> pa.Table:
-    """All rows that an earlier job materialized, held in memory until the task ends.
+    """All rows of a need that an earlier job materialized, held in memory until the task ends.
 
     Args:
         context: the task.
-        rows: which rows.
+        rows: the need.
         what: the subject of the message if they do not fit.
         node: the node that needs them.
 
     Raises:
-        ResourcesExhausted: they and their groups need too much of the task's memory (E310).
+        ResourcesExhausted: the rows and their groups need too much of the task's memory (E310).
     """
     table = context.files.materialized(rows)
     share = context.memory_pool.share
@@ -147,15 +147,15 @@ def with_results(
     evaluator: Evaluator,
     own_evaluator: Evaluator,
 ) -> pa.RecordBatch:
-    """Records with what functions give for their groups.
+    """Records with the results of functions for their groups.
 
     Args:
-        groups: all.
-        known: the results of those that look at a group alone.
-        calls: all, in the order in which they are computed.
+        groups: all groups.
+        known: the results of calls that depend on a group alone.
+        calls: all calls, in the order in which they are computed.
         rows: the records.
         evaluator: runs the programs of calls on rows of groups.
-        own_evaluator: runs them on the records, whose system values are other ones.
+        own_evaluator: runs them on the records, which have other system values.
     """
     numbers = groups.of_records(rows)
     taken = known.take(pa.array(numbers))

@@ -1,7 +1,7 @@
 """Evaluates calls that depend on the current record, such as a predicate that compares the frame with a let.
 
-Each record meets each row of its frame, as pairs in batches of their own: frame after frame, each begun anew.
-That is the square of a partition's rows, but never a Python loop over them.
+Each record is paired with each row of its frame, in batches of pairs: frame after frame, each from its beginning. The
+number of pairs is quadratic in a partition's rows, but there is never a Python loop over them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def own_values(call: Call, evaluator: Evaluator, records: pa.RecordBatch) -> dict[str, pa.Array]:
-    """The record's own columns that a call compares with: a value for each record."""
+    """The values of the record itself that a call reads, one for each record."""
     return {name: evaluator.value(program, records).values for name, program in call.own}
 
 
@@ -40,12 +40,12 @@ def results(
     """The results of a call for records, each with a frame.
 
     Args:
-        call: it.
+        call: the call.
         evaluator: runs its programs on rows of frames.
-        own: what it reads of the records themselves.
+        own: the values of the records themselves that it reads.
         frame: the rows of all frames.
-        begins: where in them the frame of each record begins.
-        ends: and where it ends.
+        begins: the first row of each record's frame.
+        ends: the end of each record's frame.
     """
     read = _read(call, frame)
     function = choice.begin(call)
@@ -62,7 +62,7 @@ def results(
 
 
 def _read(call: Call, frame: pa.RecordBatch) -> list[str]:
-    """The columns of the frame that a call reads; one at least, to have rows."""
+    """The columns of the frame that a call reads; at least one, so that the batch has rows."""
     known = {call.field} if call.argument is None else set(tree_walk.columns_of(call.argument))
     # The system values of a row are columns, too.
     return [name for name in frame.schema.names if name in known or name.startswith("$")] or frame.schema.names[:1]
@@ -71,7 +71,7 @@ def _read(call: Call, frame: pa.RecordBatch) -> list[str]:
 def _pairs(
     begins: np.ndarray, ends: np.ndarray, most: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-    """Pairs, `most` at a time: records, rows of their frames, where a record is new, and the last pairs of records."""
+    """Pairs, `most` at a time: records, rows of their frames, a mask of new records, and the last pairs of records."""
     sizes = ends - begins
     after = np.cumsum(sizes)
     total = int(after[-1]) if len(after) else 0

@@ -1,4 +1,4 @@
-"""Rows on their way into sorted batches: in memory while they fit, in runs on disk beyond that."""
+"""Collects rows into sorted batches: in memory while they fit, then in runs on disk."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class SortedBatch:
     """Some rows of sorted partitions.
 
     Args:
-        rows: the columns; those after the first `count` rows are only looked at.
-        starts: where a partition begins, of all rows.
-        peers: where other values of the sort fields begin, or a partition.
-        count: how many rows it is about.
+        rows: the columns. Rows after the first `count` are only read by functions that look ahead.
+        starts: a mask of all rows at which a partition begins.
+        peers: a mask of the rows at which the values of the sort fields change, or a partition begins.
+        count: the number of rows that get results.
     """
 
     rows: pa.RecordBatch
@@ -50,7 +50,7 @@ class SortedBatch:
 
     @cached_property
     def partitions(self) -> np.ndarray:
-        """The number of each row's partition, from 0; that which goes on from another batch is the first."""
+        """The number of each row's partition, from 0. A partition continued from the previous batch is number 0."""
         counted = np.cumsum(self.starts[: self.count])
         return counted - (1 if self.count and self.starts[0] else 0)
 
@@ -62,11 +62,11 @@ class SortedBatch:
 
     @cached_property
     def last(self) -> int:
-        """The first row here of the partition that the batch ends with."""
+        """The first row here of the partition with which the batch ends."""
         return int(self.begins[-1]) if self.count else 0
 
     def running(self, terms: np.ndarray, carried: int = 0) -> np.ndarray:
-        """The sum of whole numbers over each row's partition up to the row; `carried` is the sum of earlier batches."""
+        """The sum of whole numbers over each row's partition up to the row. `carried` is the sum of earlier batches."""
         sums = np.concatenate([[0], np.cumsum(terms)])
         found: np.ndarray = sums[1:] - sums[self.begins]
         if carried and self.head:
@@ -83,7 +83,7 @@ class SortedBatch:
         return self.last_of(mask & (self.running(mask.astype(np.int64)) == 1))
 
     def with_rows_before(self, count: int) -> SortedBatch:
-        """The batch with so many rows before it, that belong to the partition it goes on with; no columns."""
+        """The batch, without columns, after `count` rows that belong to the partition with which it continues."""
         begin = np.zeros(count, dtype=bool)
         begin[:1] = True
         return replace(
@@ -94,7 +94,7 @@ class SortedBatch:
         )
 
     def part(self, start: int, count: int, following: int) -> SortedBatch:
-        """Some of its rows, with as many after them to look at as are there, up to a number."""
+        """A part of its rows, followed by up to `following` rows to look ahead to."""
         end = start + count + following
         rows = self.rows.slice(start, count + following)
         return SortedBatch(rows, self.starts[start:end], self.peers[start:end], count)
@@ -102,11 +102,11 @@ class SortedBatch:
 
 @dataclass(frozen=True)
 class Order:
-    """The order of rows: partitions in any, in them by the fields, and else as the records stand.
+    """The order of rows: partitions in any order, rows of a partition by the fields, then in record order.
 
     Args:
         keys: comparable columns, with the types of their values.
-        fields: what sorts a partition.
+        fields: the sort fields within a partition.
     """
 
     keys: tuple[tuple[str, types.Type], ...]
@@ -124,7 +124,7 @@ class Order:
         ]
 
     def comparable(self, rows: pa.RecordBatch) -> dict[str, pa.Array]:
-        """Sort columns of numbers and bytes by name, the keys' columns first."""
+        """Sort columns of numbers and bytes by name, starting with the keys."""
         found = [column for name, static in self.keys for column in sorting.columns(rows.column(name), static)]
         for f in self.fields:
             found += sorting.columns(
@@ -150,29 +150,29 @@ class Order:
 
 @dataclass(frozen=True)
 class Sorted:
-    """Sorted rows, with where partitions and other values of the fields begin."""
+    """Sorted rows, with masks of the rows at which partitions and values of the fields begin."""
 
     rows: pa.RecordBatch
     starts: np.ndarray
     peers: np.ndarray
 
     def slice(self, start: int, count: int | None = None) -> Sorted:
-        """The rows from one on; all, or so many."""
+        """The rows from `start`; all of them, or `count`."""
         end = self.rows.num_rows if count is None else start + count
         return Sorted(self.rows.slice(start, end - start), self.starts[start:end], self.peers[start:end])
 
 
 @dataclass
 class Rows:
-    """The rows of some partitions.
+    """Sorts the rows of some partitions into batches.
 
     Args:
-        room: the task.
-        node: whose rows they are.
-        order: theirs.
-        following: how many rows after a batch have to be at hand with it.
-        whole: whether a batch has to end with a partition.
-        strip_rows: how many rows a batch has at most, unless a partition is longer and has to be whole.
+        room: the memory and spill folder of the task.
+        node: the node that owns the rows.
+        order: the order of the rows.
+        following: the number of rows after a batch that it must include to look ahead.
+        whole: a batch must end with a partition.
+        strip_rows: the maximal number of rows of a batch, unless `whole` and a longer partition demand more.
     """
 
     room: spill.SpillContext
@@ -188,11 +188,11 @@ class Rows:
         self._held = spill.ExternalSorter(self.room, self.node, by, self._keyed)
 
     def add(self, table: pa.Table) -> None:
-        """Take rows, which have their places in record order."""
+        """Add rows, which have their places in record order."""
         self._held.add(table)
 
     def sorted_batches(self) -> Iterator[SortedBatch]:
-        """All rows, sorted; can be asked for once."""
+        """All rows, sorted. May be called once."""
         held = self._held.as_added()
         if held is None:
             yield from self._cut(self._merged())
@@ -239,7 +239,7 @@ class Rows:
         return pa.table(batches.overlay(rows, self.order.comparable(rows)))
 
     def _merged(self) -> Iterator[Sorted]:
-        """Sorted rows, with where they change."""
+        """Sorted rows, with masks of the changes."""
         last: pa.Table | None = None
         for table in self._held.tables():
             starts = _any_change(table, self.order.key_names, last)
@@ -249,7 +249,7 @@ class Rows:
             yield Sorted(batches.gather(table.drop_columns(compared)), starts, peers)
 
     def _cut(self, pieces: Iterator[Sorted]) -> Iterator[SortedBatch]:
-        """Strips of rows as they come off the disk; what has to be at hand with others waits for them."""
+        """Batches of rows as they are read from disk. Rows that must be in one batch with later rows wait for these."""
         waiting: list[Sorted] = []
         for piece in self._pieces(pieces):
             waiting.append(piece)
@@ -270,7 +270,7 @@ class Rows:
                 yield piece.slice(start, min(size, piece.rows.num_rows - start))
 
     def _complete(self, waiting: Sequence[Sorted]) -> int:
-        """The number of complete waiting rows: rows of whole partitions, and rows followed by enough others."""
+        """The number of waiting rows that are complete: rows of whole partitions, or rows followed by enough others."""
         count = sum(each.rows.num_rows for each in waiting)
         begun = np.flatnonzero(waiting[-1].starts)
         last = count - waiting[-1].rows.num_rows + int(begun[-1]) if len(begun) else 0
@@ -290,14 +290,14 @@ class Rows:
 
 
 def _changes(numbers: np.ndarray) -> np.ndarray:
-    """A mask of the positions at which the number changes; the first is one."""
+    """A mask of the positions at which the number changes, including the first."""
     found = np.ones(len(numbers), dtype=bool)
     found[1:] = numbers[1:] != numbers[:-1]
     return found
 
 
 def _any_change(table: pa.Table, names: Sequence[str], before: pa.Table | None) -> np.ndarray:
-    """A mask of the rows at which any of the columns changes; the first row counts if none precedes it."""
+    """A mask of the rows at which any of the columns changes, including the first row if none precedes it."""
     found = np.zeros(table.num_rows, dtype=bool)
     found[0] = before is None
     for name in names:

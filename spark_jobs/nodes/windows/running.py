@@ -1,4 +1,4 @@
-"""All calls of a transform over the sorted batches of a stream: the columns that they give."""
+"""Computes all calls of a transform over the sorted batches of a stream."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.windows.rows import SortedBatch
 
 
-#: The bytes that a value takes in an array under construction, besides its own: its place and its origin.
+#: The bytes of a value in an array under construction, besides the value itself: its place and its origin.
 _PLACES_BYTES = 24
-#: The least bytes that a value takes.
+#: The least number of bytes that a value takes.
 LEAST_BYTES = float(_PLACES_BYTES + 8)
-#: The length of arrays whose values are of any kind is known as text alone.
+#: The length of arrays of dynamic values is known only as the length of their text.
 _LENGTHS = {True: pc.list_value_length, False: pc.binary_length}
 
 
@@ -48,11 +48,11 @@ def array_bytes(arrays: pa.Array) -> np.ndarray:
 
 
 def runs(sizes: np.ndarray, share: int) -> Iterator[tuple[int, int]]:
-    """Rows whose arrays are worked on at once: where each run begins, and how many rows it has.
+    """Runs of rows whose arrays are built at once: the first row and the number of rows of each.
 
     Args:
-        sizes: what the arrays of each row take.
-        share: the memory of the task.
+        sizes: the bytes of each row's arrays.
+        share: the memory of the task, in bytes.
     """
     before = np.concatenate([[0.0], np.cumsum(sizes)])
     most = memory.step_bytes(share)
@@ -65,7 +65,7 @@ def runs(sizes: np.ndarray, share: int) -> Iterator[tuple[int, int]]:
 
 
 def check(call: Call, size: float, share: int, node: str) -> None:
-    """Check that the rows needed at once fit into memory. Raises `ResourcesExhausted`."""
+    """Check that the rows that are needed at once fit into memory. Raises `ResourcesExhausted` (E310)."""
     if size > (most := memory.record_bytes(share)):
         raise spill.ResourcesExhausted(
             "E310",
@@ -77,19 +77,19 @@ def check(call: Call, size: float, share: int, node: str) -> None:
 
 
 def is_wide(column: types.Type) -> bool:
-    """Whether values of a type may be of any length."""
+    """True if values of a type may have any length."""
     kind = values.arrow_type(column)
     return pa.types.is_string(kind) or pa.types.is_list(kind) or pa.types.is_struct(kind)
 
 
 class Running:
-    """The frame of each row goes from the first of its partition to the row itself.
+    """Computes calls whose frame goes from the first row of a partition to the row itself.
 
     Args:
-        calls: in the order in which they are computed: one may read what others before it gave.
+        calls: the calls in the order in which they are computed. A call may read results of earlier ones.
         evaluator: runs their programs.
-        node: whose calls they are.
-        share: the memory of the task.
+        node: the node of the calls.
+        share: the memory of the task, in bytes.
     """
 
     def __init__(self, calls: Sequence[Call], evaluator: Evaluator, node: str, share: int) -> None:
@@ -109,16 +109,16 @@ class Running:
         self._following = max((call.following for call in calls), default=0)
 
     def all_columns(self, batch: SortedBatch) -> Iterator[pa.RecordBatch]:
-        """The rows of a batch with the results of the calls, as many at a time as there is room for.
+        """The rows of a batch with the results of the calls, as many at a time as fit the memory.
 
         Raises:
-            ResourcesExhausted: there is no room for the rows needed at once (E310).
+            ResourcesExhausted: the rows that are needed at once do not fit (E310).
         """
         widths = self._widths(batch)
         if not self._giving and sum(float(each.sum()) for _, each in widths) <= memory.record_bytes(self._share):
             yield self.columns(batch)
             return
-        # If partitions have to be whole, each is passed on at once.
+        # If partitions must be whole, each is pushed as one batch.
         firsts = np.flatnonzero(batch.starts[: batch.count]) if self._is_whole else batch.places
         sizes = np.zeros(len(firsts))
         for call, each in widths:
@@ -136,12 +136,12 @@ class Running:
             yield self.columns(batch.part(first, end - first, self._following))
 
     def _widths(self, batch: SortedBatch) -> list[tuple[Call, np.ndarray]]:
-        """The bytes that each row of a batch receives from calls that repeat values."""
+        """The bytes of each row's results from calls that repeat values."""
         found: list[tuple[Call, np.ndarray]] = []
         here = batch.rows.slice(0, batch.count)
         for call, function in self._repeating:
             if call.reads_results:
-                # It gives one of the values that others give.
+                # The result is one of the values that other calls return.
                 largest = max((int(each.max(initial=0)) for _, each in found), default=0)
                 found.append((call, np.full(batch.count, largest)))
                 continue
@@ -197,6 +197,6 @@ class Running:
 
 
 def _long(column: pa.Array, count: int) -> pa.Array:
-    """The column, with nulls for the rows that are only looked at."""
+    """The column, with nulls for the rows that are only looked ahead to."""
     more = count - len(column)
     return pa.concat_arrays([column, pa.nulls(more, column.type)]) if more else column

@@ -1,4 +1,4 @@
-"""Window functions without a kernel: values of any kind, one row after the other, by the declared class."""
+"""Window functions without a kernel: dynamic values, evaluated row by row by the class that declares the function."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 
 class ByRow(Function):
-    """A function over values whose kind shows at run time only."""
+    """A function over values whose type is known only at run time."""
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)
         self._failing = FailingFrames()
         self._window = declare.windows()[call.function]
         self._state: Any = None
-        #: The bytes of the largest value of the partition that goes on.
+        #: The bytes of the largest value so far of the partition that continues.
         self._largest = 0
 
     def lengths(self, batch: SortedBatch, given: Arguments | None) -> np.ndarray:
-        """An upper bound by the number of values so far. Different texts may be the same value."""
+        """An upper bound: the number of values so far. Different texts may be the same value."""
         taken = np.ones(batch.count, dtype=bool)
         if given is not None and self._window.gathers is declare.Gathers.DISTINCT:
             texts = given.values.slice(0, batch.count).dictionary_encode().indices.fill_null(-1).to_numpy()
@@ -49,17 +49,17 @@ class ByRow(Function):
         return batch.running(taken.astype(np.int64), known)
 
     def widths(self, batch: SortedBatch, sizes: np.ndarray, offsets: Arguments | None) -> np.ndarray:
-        """Whichever value a row is given, it is no larger than the largest so far."""
+        """An upper bound: no result is larger than the largest value so far."""
         found = largest_so_far(batch, sizes, self._largest)
         self._largest = int(found[-1]) if len(found) else self._largest
         return found
 
     def results(self, batch: SortedBatch, given: Arguments) -> Results:
-        """The values, one after the other."""
+        """The results, row by row."""
         return self.ended(batch, given, batch.places)
 
     def ended(self, batch: SortedBatch, given: Arguments, rows: np.ndarray) -> Results:
-        """The values of some rows."""
+        """The results for some rows."""
         wanted = np.zeros(batch.count, dtype=bool)
         wanted[rows] = True
         assert self._window.meaning is not None
@@ -84,6 +84,6 @@ class ByRow(Function):
         return Results(values.to_arrow(found, self.call.type), both)
 
     def _finished(self) -> Any:
-        """The value so far; a mean of values of any kind is declared a Float, whatever it was made of."""
+        """The value so far. The mean of dynamic values is declared as Float, whatever their types."""
         found = self._state.finish()
         return float(found) if isinstance(found, Decimal) and self.call.type.kind is Kind.FLOAT else found

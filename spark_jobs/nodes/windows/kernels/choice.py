@@ -1,4 +1,4 @@
-"""The kernels of window functions, by the names that their declarations use, and the one that a call has.
+"""The kernels of window functions, by the names that declarations use, and the choice of a call's kernel.
 
 The declarations stand in `spark_jobs/cxl/builtins/window.py` and, for aggregates of the frame, in
 `spark_jobs/cxl/builtins/aggregates.py`.

@@ -1,4 +1,4 @@
-"""`min` and `max`: of equal values the first, nulls passed over, NaN larger than every number."""
+"""`min` and `max`: nulls are ignored, NaN is larger than every number, and the first of equal values wins."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.windows.call import Call
     from spark_jobs.nodes.windows.rows import SortedBatch
 
-#: Codes up to here can be added to one another.
+#: Two codes up to this one can be added.
 _MOST = 1 << 62
 
 
 class Max(Function):
-    """The row that wins so far, by codes that have the order of the values."""
+    """Finds the winning row so far, by codes in the order of the values."""
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)
         self._failing = FailingFrames()
-        #: The winner of the partition that goes on.
+        #: The winner of the partition that continues.
         self._carried: pa.Array | None = None
 
     def widths(self, batch: SortedBatch, sizes: np.ndarray, offsets: Arguments | None) -> np.ndarray:
-        """The winner is no larger than the largest value so far."""
+        """An upper bound: the winner is no larger than the largest value so far."""
         carried = 0 if self._carried is None else int(record_sizes.of([self._carried], 1)[0])
         return largest_so_far(batch, sizes, carried)
 
     def results(self, batch: SortedBatch, given: Arguments) -> Results:
-        """The winners; what won in earlier batches takes part as a row before the first."""
+        """The winners. The winner of earlier batches counts as a row before the first."""
         values = given.values.slice(0, batch.count)
         carried = 0
         wide = batch
@@ -51,7 +51,7 @@ class Max(Function):
         if (int(batch.partitions[-1]) + 1) * ranked.size > _MOST:
             ranked = ranked.dense()
         numbers = self.ranks(ranked)
-        # Each partition's codes are above all of those before it, so that one running maximum serves them all.
+        # Each partition's codes are above all codes of earlier partitions, so that one running maximum serves them all.
         floor = batch.partitions * ranked.size
         best = np.maximum.accumulate(floor + numbers)
         won = np.concatenate([[True], best[1:] > best[:-1]])
@@ -59,7 +59,7 @@ class Max(Function):
         return values.take(pa.array(rows, mask=best == floor))
 
     def ranks(self, ranked: codes.Codes) -> np.ndarray:
-        """A number for each value, larger ones for those that win; 0 for null."""
+        """A number for each value, larger for values that win; 0 for null."""
         return ranked.numbers
 
 

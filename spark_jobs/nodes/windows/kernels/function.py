@@ -1,4 +1,4 @@
-"""A window function at work: its input for each row, its results, and the rows whose frame has a failing row."""
+"""The interface of window kernels: arguments and results by row, and the failures of a row's frame."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Arguments:
-    """The argument of a function for each row: values, and packed failures of computing them."""
+    """The argument of a function for each row: values, and packed failures of its evaluation."""
 
     values: pa.Array
     failures: pa.Array | None = None
 
     @property
     def failing(self) -> np.ndarray | None:
-        """A mask of the rows that failed; None where none did."""
+        """A mask of the rows that failed; None if none did."""
         return None if self.failures is None else self.failures.is_valid().to_numpy(zero_copy_only=False)
 
 
@@ -35,7 +35,7 @@ class Results:
 
 
 class Function:
-    """A call at work on the sorted batches of a stream, one after the other."""
+    """A kernel that computes a call on the sorted batches of a stream, one after another."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
@@ -52,14 +52,14 @@ class Function:
         """An upper bound of the bytes of each row's result; None if no value is repeated.
 
         Args:
-            batch: what the results will be asked for next.
+            batch: the next batch for `results`.
             sizes: the bytes of each row's value.
-            offsets: what each row says of the row whose value it wants, where rows do.
+            offsets: the distance of the row whose value each row takes, if rows have their own.
         """
         return None
 
     def ended(self, batch: SortedBatch, given: Arguments, rows: np.ndarray) -> Results:
-        """The results for some rows alone: the last ones of partitions, from which these are seen as a whole."""
+        """The results for only some rows: the last rows of partitions, whose frame is the whole partition."""
         result, wanted = self.results(batch, given), pa.array(rows)
         failures = None if result.failures is None else result.failures.take(wanted)
         return Results(result.values.take(wanted), failures)
@@ -70,7 +70,7 @@ def largest_so_far(batch: SortedBatch, sizes: np.ndarray, carried: int) -> np.nd
     known = sizes[: batch.count].copy()
     if batch.head:
         known[0] = max(int(known[0]), carried)
-    # Each partition's numbers are above all of those before it, so that one running maximum serves them all.
+    # Each partition's numbers are above all numbers of earlier partitions, so that one running maximum serves them all.
     floor = batch.partitions * (int(known.max(initial=0)) + 1)
     found: np.ndarray = np.maximum.accumulate(floor + known) - floor
     return found
@@ -103,7 +103,7 @@ class FailingFrames:
 
 
 def combined_failures(first: pa.Array | None, second: pa.Array | None) -> pa.Array | None:
-    """Failures of two kinds; the first counts where a row has both."""
+    """Failures of two kinds. If a row has both, the first kind counts."""
     if first is None or second is None:
         return second if first is None else first
     import pyarrow.compute as pc

@@ -1,4 +1,4 @@
-"""`collect` and `distinct`: the frame's values as an array, nulls passed over."""
+"""`collect` and `distinct`: the frame's values as an array, without nulls."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class Collect(Function):
-    """The values so far: each row's array is a slice of all values, one after another."""
+    """The values so far: each row's array is a slice of the concatenated values."""
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)
         self._failing = FailingFrames()
-        #: The values of the partition that goes on.
+        #: The values of the partition that continues.
         self._carried: pa.Array | None = None
 
     def lengths(self, batch: SortedBatch, given: Arguments | None) -> np.ndarray:
@@ -55,7 +55,7 @@ class Collect(Function):
         return Results(found, None if failures is None else failures.take(pa.array(rows)))
 
     def _before(self, batch: SortedBatch, values: pa.Array) -> pa.Array:
-        """The values of earlier batches in the partition that goes on."""
+        """The values of earlier batches in the partition that continues."""
         return self._carried if batch.head and self._carried is not None else values.slice(0, 0)
 
     def taken(self, batch: SortedBatch, values: pa.Array, carried: pa.Array) -> np.ndarray:
@@ -64,10 +64,10 @@ class Collect(Function):
 
 
 class Distinct(Collect):
-    """Each value once, at its first row; 0.0 and -0.0 are one value."""
+    """Each value once, at its first row. 0.0 and -0.0 are one value."""
 
     def taken(self, batch: SortedBatch, values: pa.Array, carried: pa.Array) -> np.ndarray:
-        """The rows that are the first of their partition with their value."""
+        """The first row of each value in its partition."""
         wide = batch.with_rows_before(len(carried)) if len(carried) else batch
         numbers = codes.of_values(pa.concat_arrays([carried, values]), self.call.argument_type)
         partition = codes.Codes(wide.partitions, int(wide.partitions[-1]) + 1)

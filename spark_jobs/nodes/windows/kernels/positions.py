@@ -1,4 +1,4 @@
-"""Functions of a row's place in its partition: numbers, ranks, and values of other rows."""
+"""Functions of a row's position in its partition: numbers, ranks, and values of other rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RowNumber(Function):
-    """`row_number`, and `count`: the frame's rows."""
+    """`row_number`, and `count`: the number of the frame's rows."""
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)
@@ -51,7 +51,7 @@ class Rank(RowNumber):
 
 
 class DenseRank(Function):
-    """`dense_rank`: how many different values of the sort fields there are up to the row."""
+    """`dense_rank`: the number of distinct values of the sort fields up to the row."""
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)
@@ -64,14 +64,14 @@ class DenseRank(Function):
 
 
 class First(Function):
-    """`first`, `first_value`: the value of the partition's first row, which fails where computing it did."""
+    """`first`, `first_value`: the value of the partition's first row. It fails if that row failed."""
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)
         self._carried: tuple[pa.Array, pa.Array] | None = None
 
     def widths(self, batch: SortedBatch, sizes: np.ndarray, offsets: Arguments | None) -> np.ndarray:
-        """Every row of a partition has the value of its first."""
+        """An upper bound: every row of a partition has the value of its first row."""
         found: np.ndarray = sizes[batch.begins]
         if batch.head and self._carried is not None:
             found[: batch.head] = record_sizes.of([self._carried[0]], 1)[0]
@@ -92,7 +92,7 @@ class First(Function):
 
 
 class Own(Function):
-    """`last`, `last_value`: the frame ends with the row itself."""
+    """`last`, `last_value`: the row's own value, because the frame ends with the row."""
 
     def results(self, batch: SortedBatch, given: Arguments) -> Results:
         failures = None if given.failures is None else given.failures.slice(0, batch.count)
@@ -100,7 +100,7 @@ class Own(Function):
 
 
 class Lag(Function):
-    """`lag`: the value some rows before; the same number for all rows."""
+    """`lag`: the value of an earlier row, at the same distance for all rows."""
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)
@@ -109,7 +109,7 @@ class Lag(Function):
         self._carried: pa.Array | None = None
 
     def results(self, batch: SortedBatch, given: Arguments) -> Results:
-        """The value of the row that stands there, if any does."""
+        """The value of the row at that distance, if there is one."""
         values = given.values.slice(0, batch.count)
         rows = batch.places - self._offset
         there = rows >= batch.begins
@@ -126,36 +126,36 @@ class Lag(Function):
 
 
 class Lead(Function):
-    """`lead`: the value some rows after; the same number for all rows, which the batch has at hand."""
+    """`lead`: the value of a later row, at the same distance for all rows. The batch includes that row."""
 
     def results(self, batch: SortedBatch, given: Arguments) -> Results:
-        """The value of the row that stands there, if any does."""
+        """The value of the row at that distance, if there is one."""
         rows = batch.places + self.call.following
         there = rows < _ends(batch.starts)[: batch.count]
         return Results(given.values.take(pa.array(rows, mask=~there)))
 
 
 def lag_of(call: Call) -> Lag | Reach:
-    """`lag`, by the same number for all rows or by what each record says."""
+    """`lag`, with one distance for all rows or one for each record."""
     return Lag(call) if isinstance(call.offset, int) else Reach(call)
 
 
 def lead_of(call: Call) -> Lead | Reach:
-    """`lead`, by the same number for all rows or by what each record says."""
+    """`lead`, with one distance for all rows or one for each record."""
     return Lead(call) if isinstance(call.offset, int) else Reach(call)
 
 
 class Reach(Function):
-    """`lag` and `lead` by what each record says; all rows of a partition are at hand."""
+    """`lag` and `lead` with a distance for each record. The batch has all rows of a partition."""
 
     def widths(self, batch: SortedBatch, sizes: np.ndarray, offsets: Arguments | None) -> np.ndarray:
-        """All rows may want the same value."""
+        """An upper bound: all rows may take the same value."""
         assert offsets is not None
         found = self.reached(batch, Arguments(pa.array(sizes)), offsets).values
         return pc.fill_null(found, 0).to_numpy(zero_copy_only=False)
 
     def reached(self, batch: SortedBatch, given: Arguments, offsets: Arguments) -> Results:
-        """The value of the row that each record asks for; less than 0 is the record's own row, null is the next one."""
+        """The value of the row at each record's distance; below 0 it is the record's own row, null means one row."""
         steps = pc.fill_null(whole(offsets.values), 1).to_numpy(zero_copy_only=False).clip(0, batch.count)
         rows = batch.places + steps if self.call.function == "lead" else batch.places - steps
         there = (rows >= batch.begins) & (rows < _ends(batch.starts[: batch.count]))
@@ -163,7 +163,7 @@ class Reach(Function):
 
 
 def whole(offsets: pa.Array) -> pa.Array:
-    """Whole numbers; dynamic values of other kinds count as null."""
+    """Whole numbers. Dynamic values of other types count as null."""
     if pa.types.is_integer(offsets.type):
         return offsets
     fits = pc.match_substring_regex(offsets, "^-?[0-9]{1,18}$")

@@ -1,4 +1,4 @@
-"""`any`, `exists`, `every`, `not_exists`: three-valued, and decided by the first row of the frame that can."""
+"""`any`, `exists`, `every`, `not_exists`: three-valued, and decided by the first row of the frame that can decide."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class AnyRow(Function):
-    """Whether the predicate is true for some row; the first such row decides, and later ones are not looked at."""
+    """True if the predicate is true for some row. The first such row decides, and later rows are not evaluated."""
 
-    #: The value of a row's predicate that decides, and the result in that case.
+    #: The value of a row's predicate that decides.
     decider: ClassVar[bool] = True
     decided: ClassVar[bool] = True
 
@@ -30,7 +30,7 @@ class AnyRow(Function):
         self._failing = FailingFrames()
 
     def results(self, batch: SortedBatch, given: Arguments) -> Results:
-        """The verdict so far: decided, else null where some row's is, else the opposite."""
+        """The verdict so far: decided; else null if the predicate is null for some row, else the opposite."""
         verdicts = bools(given.values.slice(0, batch.count), self.call.argument_type)
         decides = pc.fill_null(verdicts if self.decider else pc.invert(verdicts), False)
         deciding = decides.to_numpy(zero_copy_only=False)
@@ -44,7 +44,7 @@ class AnyRow(Function):
 
     @staticmethod
     def _looked_at(batch: SortedBatch, given: Arguments, before: np.ndarray) -> Arguments:
-        """The arguments of the undecided rows; failures of later rows are ignored."""
+        """The arguments of the undecided rows. Failures of later rows are ignored."""
         if given.failures is None:
             return given
         failures = given.failures.slice(0, batch.count)
@@ -52,19 +52,19 @@ class AnyRow(Function):
 
 
 class EveryRow(AnyRow):
-    """Whether the predicate is true for every row; the first for which it is false decides."""
+    """True if the predicate is true for every row. The first row for which it is false decides."""
 
     decider, decided = False, False
 
 
 class NoRow(AnyRow):
-    """Whether the predicate is true for no row; the first for which it is true decides."""
+    """True if the predicate is true for no row. The first row for which it is true decides."""
 
     decided = False
 
 
 def bools(column: pa.Array, static: types.Type) -> pa.Array:
-    """Truth values; dynamic values of other kinds count as null."""
+    """Booleans. Dynamic values of other types count as null."""
     if static.kind is types.Kind.BOOL:
         return column
     true = pc.equal(column, "true")

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 _BITS = 32
 _LOW = (1 << _BITS) - 1
-#: Sums up to here fit a word whatever their order.
+#: Sums up to this size fit a word in whatever order.
 _SAFE = 1 << 62
 _ZERO = Decimal(0)
-#: All whole numbers up to here are doubles.
+#: All whole numbers up to this one are doubles.
 _DOUBLE = 1 << 53
 
 
 class Total(Function):
-    """Counts the numbers in the frame, and keeps failures of computing them."""
+    """Counts the numbers in the frame, and keeps failures of their evaluation."""
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)
@@ -51,13 +51,13 @@ class Total(Function):
         Args:
             batch: the rows.
             column: their numbers, 0 for nulls.
-            counts: how many numbers there are so far.
+            counts: the number of numbers so far.
         """
         raise NotImplementedError
 
 
 class _Ints(Total):
-    """Totals of whole numbers, as two words where one might not do."""
+    """Totals of whole numbers, as two words if one might overflow."""
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)
@@ -80,7 +80,7 @@ class _Ints(Total):
 
 
 class IntSum(_Ints):
-    """The running sum of whole numbers; one outside 64 bits is the record's failure."""
+    """The running sum of whole numbers. A sum outside 64 bits is a failure of the record."""
 
     _OVERFLOW = failure.packed(failure.overflow("addition"))
 
@@ -94,10 +94,10 @@ class IntSum(_Ints):
 
 
 class IntMean(_Ints):
-    """The running mean of whole numbers: the sum by the count, rounded once."""
+    """The running mean of whole numbers: the sum divided by the count, rounded once."""
 
     def totals(self, batch: SortedBatch, column: pa.Array, counts: np.ndarray) -> Results:
-        """The means; a sum that is a double itself needs no digits."""
+        """The means. A sum that is itself a double needs no digits."""
         high, low = self.words(batch, column)
         none = counts == 0
         if high.max() < _DOUBLE >> _BITS and high.min() >= -_DOUBLE >> _BITS:
@@ -115,7 +115,7 @@ class _Floats(Total):
         self._odd = [0, 0, 0]
 
     def sums(self, batch: SortedBatch, column: pa.Array, counts: np.ndarray) -> exact.Totals:
-        """The sums, not rounded yet."""
+        """The sums before rounding."""
         none = counts == 0
         digits = exact.digits_of(column)
         special = digits.pop(exact.SPECIAL, None)
@@ -130,13 +130,13 @@ class _Floats(Total):
         return exact.Totals.of_digits(found)
 
     def _keep(self, found: exact.Digits, batch: SortedBatch) -> None:
-        """The digits of the partition that goes on, small again."""
+        """Carry the digits of the partition that continues."""
         last = {place: column.slice(batch.count - 1) for place, column in found.items()}
         carried = exact.carried(last)
         self._digits = {place: column[0].as_py() or 0 for place, column in carried.items() if column[0].as_py()}
 
     def _special(self, batch: SortedBatch, special: pa.Array | None) -> np.ndarray | None:
-        """NaN or an infinity for each row whose frame has one, else 0.0; None where no frame has."""
+        """NaN or an infinity for each row whose frame has one, else 0.0; None if no frame has one."""
         if special is None and not (batch.head and any(self._odd)):
             self._odd = [0, 0, 0]
             return None
@@ -160,12 +160,12 @@ class FloatMean(_Floats):
     """The running mean of Floats."""
 
     def totals(self, batch: SortedBatch, column: pa.Array, counts: np.ndarray) -> Results:
-        """The sums by the counts, rounded once."""
+        """The sums divided by the counts, rounded once."""
         return Results(self.sums(batch, column, counts).divided(exact.Totals.of_counts(pa.array(counts))))
 
 
 class DecimalSum(Total):
-    """The running sum of Decimals of one scale: of their units, as Python's ints where 64 bits might not do."""
+    """The running sum of Decimals of one scale, in units; Python ints if 64 bits might overflow."""
 
     _operation = "addition"
 
@@ -175,7 +175,7 @@ class DecimalSum(Total):
         self._scale = call.argument_type.scale or 0
 
     def totals(self, batch: SortedBatch, column: pa.Array, counts: np.ndarray) -> Results:
-        """The totals; one with more than 38 digits is the record's failure."""
+        """The totals. A total with more than 38 digits is a failure of the record."""
         found, bad = self.made(self._units(batch, column), counts)
         if bad is None:
             return Results(found)
@@ -184,7 +184,7 @@ class DecimalSum(Total):
         return Results(found, pa.array(np.where(mask, text, ""), pa.string(), mask=~mask))
 
     def made(self, units: np.ndarray, counts: np.ndarray) -> tuple[pa.Array, pa.Array | None]:
-        """The results by the units of the sums, and which of them are failures."""
+        """The results from the units of the sums, and a mask of failures."""
         return exact.decimals_of(units, counts == 0, self._scale)
 
     def _units(self, batch: SortedBatch, column: pa.Array) -> np.ndarray:

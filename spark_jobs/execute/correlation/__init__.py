@@ -1,8 +1,8 @@
 """Correlation groups and retraction: one state machine that repeats passes until nothing new fails.
 
-A group of records leaves every output when one of them fails, and records are retracted when a row of an aggregate that
-they are in fails. A pass cannot know about failures before it ends. So the first pass runs as if nothing failed, and
-where something does, more passes follow. What a pass is for is its `Goal`:
+A group of records leaves every output when one of them fails. Records are retracted when an aggregated row that
+contains them fails. A pass cannot know about failures before it ends. So the first pass runs as if nothing failed, and
+if a failure occurs, more passes follow. Each pass has a `Goal`:
 
     COMPUTE ──> ROW_KEYS ────────────┐      the keys of failed rows of aggregates were not at hand
        │ <──────(choose failures)────┘
@@ -14,20 +14,20 @@ where something does, more passes follow. What a pass is for is its `Goal`:
        │
        └─ nothing new ─────────────> GROUP_MEMBERS       some group may be too large
                                      ──> COMPUTE         if one is
-                                     ──> DONE            if none is, or nothing had to be searched for
+                                     COMPUTE writes the outputs and finds failures. The other goals are searches: they
+                                     find one kind of fact and write no outputs.
 
-COMPUTE writes the outputs and finds failures. The other goals are searches: they find one thing and write no outputs.
-
-- `state.py`: the state that a pass starts from. Its goal, and files with findings of earlier passes: excluded records,
+- `state.py`: the initial state of a pass. It has the goal, and files with findings of earlier passes: excluded records,
   rejected groups, suppressed rows.
-- `hook.py`: the tasks' side. Operators call the hook (`nodes/correlation.py`), and so do dead letters; without keys it
-  does nothing. Its findings go to files of facts (`task_facts.py`, `facts.py`).
-- `iteration.py`: the driver. It gives the facts of a pass to the handler of its goal, which says which goal comes next.
-  `dependency_order.py` chooses the failures that count at once, `rejections.py` and `suppressed_rows.py` keep what they
-  do, `group_sizes.py` finds groups that are too large.
+- `hook.py`: the side of the tasks. Operators and dead letters call the hook (`nodes/correlation.py`); without keys it
+  does nothing. It writes its findings to files of facts (`task_facts.py`, `facts.py`).
+- `iteration.py`: the driver. It hands the facts of a pass to the handler of its goal, which chooses the next goal.
+  `dependency_order.py` chooses the failures that count at once, `rejections.py` and `suppressed_rows.py` store their
+  effects, `group_sizes.py` finds groups that are too large.
+- `entries.py`: selects the dead letters that count among all passes. `reuse.py`: finds tasks that need not run again.
 - `entries.py`: which dead letters of all passes count. `reuse.py`: which tasks need not be run again.
 
-`plan/physical/correlation.py` has what follows from the plan, keys and dependencies, as values of
+`plan/physical/correlation.py` derives keys and dependencies from the plan, as values of
 `nodes/correlation.py`.
 
 Here: everything that depends on correlation keys, in tasks and in the driver.

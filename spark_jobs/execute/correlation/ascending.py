@@ -11,7 +11,7 @@ from spark_jobs.nodes.records import identity
 
 
 def each_once(values: np.ndarray) -> np.ndarray:
-    """The numbers, ascending, each once."""
+    """The distinct numbers, ascending."""
     found: np.ndarray = np.sort(values)
     is_first = np.ones(len(found), dtype=bool)
     is_first[1:] = found[1:] != found[:-1]
@@ -19,7 +19,7 @@ def each_once(values: np.ndarray) -> np.ndarray:
 
 
 def united(known: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """The numbers of both, ascending, each once."""
+    """The distinct numbers of both, ascending."""
     return each_once(np.concatenate([known, others])) if len(others) else known
 
 
@@ -30,7 +30,7 @@ def are_among(values: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 
 def without(values: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """The numbers, ascending, each once, without some that ascend."""
+    """The distinct numbers, ascending, without the numbers of an ascending array."""
     found = each_once(values)
     rest: np.ndarray = found[~are_among(found, known)]
     return rest

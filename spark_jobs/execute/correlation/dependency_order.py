@@ -1,9 +1,9 @@
-"""Chooses the failures of a pass that count at once: those that no other failure of the pass can have caused.
+"""Chooses the failures of a pass that count at once: failures that no other failure of the pass can have caused.
 
-A failure may have been caused by a record that counts as never read from now on: without that record, a total, a match
-or a frame may be good. So a failure waits for failures of records that it depends on, if these depend on fewer others
-(`spark_jobs/plan/physical/correlation.py`). It also waits for such failures that depend on its own records, because
-their results without it would depend on further failures.
+A failing record counts as never read from now on. Without it, a total, a match or a frame may be valid, so it may have
+caused other failures. A failure therefore waits for failures of records that it depends on, if these depend on fewer
+others (`spark_jobs/plan/physical/correlation.py`). It also waits for such failures that depend on its own records,
+because their results without it would depend on further failures.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class FailureGroup(NamedTuple):
 
 
 def groups_of(facts: Facts) -> list[FailureGroup]:
-    """The groups that facts are of, in order."""
+    """The groups of failures that occur in facts, in order."""
     found: set[FailureGroup] = set()
     for table in facts.tables(*FailureGroup._fields):
         columns = [table.column(name).to_numpy().astype(np.int64) for name in FailureGroup._fields]
-        # A row of no records is of no source: its number is less than 0.
+        # A row without records has no source: its source number is negative.
         least = [int(column.min(initial=0)) for column in columns]
         codes = [column - low for column, low in zip(columns, least, strict=True)]
         sizes = [int(code.max(initial=0)) + 1 for code in codes]
@@ -48,8 +48,8 @@ def first(some: Collection[FailureGroup], plan: CorrelationPlan, sources: Sequen
     """The nodes whose failures depend on no others, among nodes with failing records and rows.
 
     Args:
-        some: these.
-        plan: what records depend on.
+        some: the groups of failures.
+        plan: the dependencies between records.
         sources: the names of the sources by their numbers.
     """
     nodes = list(plan.nodes.values())
@@ -62,7 +62,7 @@ def first(some: Collection[FailureGroup], plan: CorrelationPlan, sources: Sequen
         for number, mine in enumerate(nodes)
         if any(nodes[other].depth < mine.depth and mine.depends_on & those for other, those in causes.items())
     }
-    # Records that fail say what fails at nodes that depend on fewer: not before it is settled there.
+    # Failing records may decide the failures at nodes that depend on fewer others. These nodes wait for them.
     while early := {
         where
         for where in causes.keys() - waiting

@@ -42,7 +42,7 @@ class EntryFilter:
         kinds: the kinds of entries.
         records: a file with the numbers of the records whose entries count; None if all do.
         rows: a file with the numbers of the aggregate rows whose entries count; None if all do.
-        nodes: the nodes at which these rows may have failed, as facts number them. Elsewhere they were not made.
+        nodes: the nodes, by their numbers in facts, at which these rows may have failed. Elsewhere they were not made.
     """
 
     kinds: tuple[int, ...]
@@ -51,7 +51,7 @@ class EntryFilter:
     nodes: tuple[int, ...] = ()
 
     def __call__(self, entries: pa.Table) -> np.ndarray:
-        """Whether each of some entries counts."""
+        """A mask of the entries that count."""
         kinds = entries.column("kind").to_numpy()
         found: np.ndarray = np.isin(kinds, self.kinds)
         if self.records is not None:
@@ -77,7 +77,7 @@ EVERYTHING = EntryFilter(tuple(int(each) for each in FactKind))
 
 @dataclass(frozen=True)
 class PassEntries:
-    """The dead letters of a pass: the files, and which of their entries count."""
+    """The dead letters of a pass: their files, and the filter of the entries that count."""
 
     reports: tuple[report.DlqReport, ...]
     count: EntryFilter
@@ -86,7 +86,7 @@ class PassEntries:
 def merged_reports(spark: SparkSession, run: RunSpec, found: Sequence[PassEntries]) -> list[report.DlqReport]:
     """The dead letters that count.
 
-    Where all of them go to files they stay where they are, and are counted; else they are in files of their own.
+    If all of them go to files they stay where they are, and are counted; otherwise they are written to new files.
     """
     reports = [replace(entry, counts=one.count) for one in found for entry in one.reports if entry.path]
     if not reports:
@@ -107,7 +107,7 @@ def merged_reports(spark: SparkSession, run: RunSpec, found: Sequence[PassEntrie
 
 
 def _counted(_: RunSpec, reports: Sequence[report.DlqReport], splits: tuple[int, int]) -> report.DlqReport:
-    """The number of entries that name any of some splits."""
+    """The number of entries that name one of the given splits."""
     found = report.DlqReport(0, {}, {}, {})
     merged = merge.of_reports(reports, splits, names_only=True)
     per_reason: dict[int, int] = {}
@@ -126,7 +126,7 @@ def _counted(_: RunSpec, reports: Sequence[report.DlqReport], splits: tuple[int,
 
 
 def _written(run: RunSpec, reports: Sequence[report.DlqReport], splits: tuple[int, int]) -> report.DlqReport:
-    """The entries that name some splits, in a file of their own; those that go to no dead-letter file are counted."""
+    """Write the entries that name some splits to a new file. Entries that go to no dead-letter file are counted."""
     dlq = buffer.DlqBuffer(
         run.scratch.file(f"dlq-{uuid.uuid4().hex}.arrow"), run.filed, run.named, _HELD_BYTES, run.tuning
     )

@@ -1,7 +1,7 @@
 """Facts that the tasks of a pass report about failing records, rows of aggregates and groups.
 
 A task writes its facts to a file (`FactWriter`). The driver reads the files of all tasks a table at a time (`Facts`),
-again for each question that it asks, so it holds none of them where there are many.
+and reads them again for each question. So it never holds many facts in memory.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 class FactKind(IntEnum):
     """The kinds of facts. A failure has a dead letter as well, which counts in the same passes."""
 
-    #: A row of an aggregate failed: it counts in the last pass alone, where the row fails again or has become another.
+    #: A row of an aggregate failed. It counts only in the last pass, in which the row fails again or has changed.
     LAST_PASS_FAILURE = 0
-    #: A record failed: it is excluded from the next pass on.
+    #: A record failed. It is excluded from the next pass on.
     FAILURE = 1
-    #: The same, downstream of a retractable aggregate: it counts after all other failures.
+    #: The same, downstream of a retractable aggregate. It counts after all other failures.
     DOWNSTREAM_FAILURE = 2
-    #: A row of an aggregate that retracts nothing failed: it counts as long as the row is suppressed.
+    #: A row of an aggregate that retracts nothing failed. It counts as long as the row is suppressed.
     ROW_FAILURE = 8
     #: A search found a record of a retracted row,
     RETRACTED_RECORD = 3
@@ -41,36 +41,36 @@ class FactKind(IntEnum):
     FIRST_RECORD = 4
     #: a record at an output, of a group that may have too many,
     GROUP_MEMBER = 6
-    #: or the groups of a record or row that failed where its key was not at hand.
+    #: or the groups of a record or row that failed at a node without its key.
     GROUP_KEY = 7
     #: A pass counted many records in a bucket: one of its groups may have too many.
     LARGE_BUCKET = 5
 
 
-#: In place of a record: the fact is about a row of an aggregate.
+#: Replaces the record of a fact about a row of an aggregate.
 NO_RECORD = -1
-#: In place of a bucket, where no failure is found by it.
+#: Replaces the bucket of a fact that is not looked up by one.
 NO_BUCKET = 0
 
-#: A fact: its record; the group that a failure rejects; the row of an aggregate that failed, or is retracted; its kind;
-#: the record, or the first of the row, by source, split and row; why it failed, in words; the group over all sources
-#: and its bucket; the node, by its position in the plan, and the position of the failure there, which orders failures
-#: of the same record; and whether the groups are still to be searched for, because the key was not at hand.
+#: The columns of a fact: its record; the group that a failure rejects; the row of an aggregate that failed, or is
+#: retracted; its kind; the source, split and row of the record, or of the row's first record; the reason in words; the
+#: group over all sources and its bucket; the node, by its position in the plan, and the position of the failure there,
+#: which orders failures of the same record; and true if the groups must be searched for, because the key was missing.
 FACTS = pa.schema([
     ("record", pa.int64()), ("group", pa.uint64()), ("aggregated", pa.int64()), ("kind", pa.int8()),
     ("source", pa.int32()), ("split", pa.int32()), ("row", pa.int64()), ("why", pa.string()), ("whole", pa.uint64()),
     ("bucket", pa.int64()), ("node", pa.int32()), ("at", pa.int64()), ("lacks_key", pa.int8()),
 ])  # fmt: skip
-#: Facts as the driver reads them: many texts are longer together than small ones may be.
+#: The schema of facts in the driver: texts of many facts together need 64 bit offsets.
 SCHEMA = FACTS.set(FACTS.get_field_index("why"), pa.field("why", pa.large_string()))
 
 
 class FactWriter:
-    """Writes the facts that a task finds out to a file.
+    """Writes the facts of a task to a file.
 
     Args:
-        path: the file; there is none as long as there are few facts.
-        tuning: how many facts, and how many bytes of them, are in memory before they are written.
+        path: the file, which is created only if there are many facts or at the end.
+        tuning: the number and bytes of facts in memory before they are written.
     """
 
     def __init__(self, path: str, tuning: Tuning) -> None:
@@ -92,10 +92,10 @@ class FactWriter:
             self._write()
 
     def close(self) -> bool:
-        """Write the rest; gives whether there is a file, because there are facts.
+        """Write the remaining facts. Returns True if there is a file, because there are facts.
 
         Raises:
-            OSError: that cannot be done.
+            OSError: they cannot be written.
         """
         if self._rows:
             self._write()
@@ -118,17 +118,17 @@ class Facts:
     """Some facts of a pass, in the order of tasks.
 
     Args:
-        read: gives their tables, of which it reads the named columns alone.
+        read: reads their tables, in the given columns only.
     """
 
     read: Callable[[Sequence[str]], Iterator[pa.Table]]
 
     def tables(self, *names: str) -> Iterator[pa.Table]:
-        """These columns, some thousand rows at a time."""
+        """The given columns, as tables of some thousand rows."""
         return self.read(names)
 
     def where(self, *needs: str, are: Callable[[pa.Table], np.ndarray]) -> Facts:
-        """The facts that are chosen by some columns."""
+        """The facts selected by a mask over the columns `needs`."""
 
         def read(names: Sequence[str]) -> Iterator[pa.Table]:
             for table in self.read(tuple(dict.fromkeys([*names, *needs]))):
@@ -140,7 +140,7 @@ class Facts:
         return Facts(read)
 
     def of_kind(self, *kinds: FactKind, nodes: Collection[int] | None = None) -> Facts:
-        """The facts of some kinds; `nodes`: those about some nodes alone."""
+        """The facts of the given kinds, optionally only at the given nodes."""
         if nodes is None:
             return self.where("kind", are=lambda table: np.isin(table.column("kind").to_numpy(), kinds))
         some = sorted(nodes)
@@ -166,18 +166,18 @@ class Facts:
         return Facts(read)
 
     def any(self) -> bool:
-        """Whether there are any facts."""
+        """True if there are any facts."""
         return any(table.num_rows for table in self.read(["kind"]))
 
 
 def lacks_key(facts: pa.Table) -> np.ndarray:
-    """The facts that are failures without a known key, as a mask."""
+    """A mask of the facts that are failures without a known key."""
     found: np.ndarray = facts.column("lacks_key").to_numpy() != 0
     return found
 
 
 def together(*several: Facts) -> Facts:
-    """Some facts, and then others."""
+    """Concatenate facts."""
     return Facts(lambda names: chain.from_iterable(each.read(names) for each in several))
 
 
@@ -191,7 +191,7 @@ def of(files: Sequence[str]) -> Facts:
 
 
 def _tables(files: Sequence[str], names: Sequence[str]) -> Iterator[pa.Table]:
-    """Columns of facts; one file is open at a time."""
+    """Columns of facts. Only one file is open at a time."""
     fields = sorted(FACTS.get_field_index(name) for name in names)
     schema = pa.schema([SCHEMA.field(name) for name in names])
     held: list[pa.RecordBatch] = []

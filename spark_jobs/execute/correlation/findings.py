@@ -1,6 +1,6 @@
 """Builds sorted tables of groups and records from the facts of passes with correlation keys.
 
-Each function takes facts a table at a time; `folder` is for tables that are long.
+Each function takes facts a table at a time. `folder` is used for tables that are long.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from spark_jobs.execute.correlation.facts import Facts
     from spark_jobs.execute.report import LogLine
 
-#: Groups and records of which something is known.
+#: Pairs of a group and a record.
 PAIRS = pa.schema([("group", pa.uint64()), ("record", pa.int64())])
 #: The columns needed to find the first failure of each group, and that failure's columns.
 _FIRST = ("group", "source", "split", "row", "kind", "node", "at", "why")
 #: Failures of the same record are ordered by the node's position in the plan, then by their position at the node.
 _PLACE = ("source", "split", "row", "node", "at")
-#: The columns of a failure whose key was not known where it failed; the key is found elsewhere.
+#: The columns of a failure at a node without its key; another node supplies the key.
 _SAID = ("node", "at", "why")
 _OF_RECORDS = pa.schema([SCHEMA.field(name) for name in ("record", *_SAID)])
-#: Of so many groups words are put together at a time.
+#: The number of groups whose texts are composed at a time.
 _AT_ONCE = 1 << 16
 
 
 def with_keys(failed: Facts, keyed: Facts, folder: str) -> Facts:
-    """Failures, with the groups that were found for records which had none; each record says what failed first."""
+    """Failures with the groups found for records without one. The first failure of a record gives the reason."""
     tables = failed.lacking_keys().tables(*_OF_RECORDS.names)
     said = ordered.once(folder, _OF_RECORDS, tables, ["record"], ["node", "at"])
     records = said.column("record").to_numpy()
@@ -56,12 +56,12 @@ def with_keys(failed: Facts, keyed: Facts, folder: str) -> Facts:
 
 
 def records(found: Facts, folder: str) -> pa.Table:
-    """The records among what failed, ascending."""
+    """The failed records, ascending."""
     return _numbers(folder, RECORDS, (each[each >= 0] for each in _column(found, "record")))
 
 
 def aggregated(failed: Facts, folder: str) -> np.ndarray:
-    """The groups of aggregates that are named, each once."""
+    """The distinct rows of aggregates in some facts."""
     table = _numbers(folder, NUMBERS, (each[each != NO_ROW] for each in _column(failed, "aggregated")))
     found: np.ndarray = table.column("number").to_numpy()
     return found
@@ -78,11 +78,11 @@ def _numbers(folder: str, schema: pa.Schema, parts: Iterable[np.ndarray]) -> pa.
 
 @dataclass(frozen=True)
 class Names:
-    """The names that people read in place of numbers.
+    """Names that replace numbers in messages.
 
     Args:
-        rows_before: the records of a split's file before it, by the split's number.
-        file_of: the file of a split, where its source has several.
+        rows_before: the number of records of a split's file before the split, by the split's number.
+        file_of: the file of a split, if its source has several files.
         nodes: the names of the nodes by their numbers.
     """
 
@@ -101,7 +101,7 @@ def rejected(found: Facts, names: Names, folder: str) -> pa.Table:
 
 
 def _displayed(first: pa.Table, names: Names) -> pa.Table:
-    """Groups with what people read of their first failures."""
+    """Groups with their first failures in words."""
     splits, of = np.unique(first.column("split").to_numpy(), return_inverse=True)
     before = np.array([names.rows_before.get(int(split), 0) for split in splits], dtype=np.int64)
     files = pa.array([names.file_of(int(split)) for split in splits], pa.string()).take(pa.array(of))
@@ -109,7 +109,7 @@ def _displayed(first: pa.Table, names: Names) -> pa.Table:
     number, why, source, kind, node = (
         first.column(name).combine_chunks() for name in ("group", "why", "source", "kind", "node")
     )
-    # The row of an aggregate has the place of its first record, with which nothing may be wrong.
+    # A row of an aggregate has the place of its first record, which may be valid.
     is_row, has_file = pc.equal(kind, FactKind.ROW_FAILURE), pc.not_equal(files, "")
     failed_at = pa.array(names.nodes, pa.string()).take(node)
     of_row = pc.binary_join_element_wise(" (an aggregated row, at '", failed_at, "'", "")
@@ -124,12 +124,12 @@ def _displayed(first: pa.Table, names: Names) -> pa.Table:
 
 
 def joined(tables: Sequence[pa.Table], folder: str) -> pa.Table:
-    """Merge rejected groups: each once, with its first failure."""
+    """Merge rejected groups: each group once, with its first failure."""
     return ordered.united(folder, REJECTED, tables, ["group"])
 
 
 def pairs(found: Facts, names: tuple[str, str], known: pa.Table, folder: str) -> pa.Table:
-    """Add the pairs of two columns of facts. Each pair is kept once, and pairs without a group are left out."""
+    """Add the distinct pairs of two columns of facts. Pairs without a group are left out."""
 
     def of(table: pa.Table) -> pa.Table:
         some = table.rename_columns(PAIRS.names).cast(PAIRS)
@@ -140,7 +140,7 @@ def pairs(found: Facts, names: tuple[str, str], known: pa.Table, folder: str) ->
 
 
 def lines_about(lines: Iterable[LogLine], records: np.ndarray, rows: np.ndarray) -> list[LogLine]:
-    """The log lines about some records, and about some rows of aggregates; the numbers of both ascend."""
+    """The log lines about some records or rows of aggregates, both given by ascending numbers."""
     known = [*lines]  # few for each task, where records may be millions
     of, grouped = (np.array(each, dtype=np.int64) for each in ([x.record for x in known], [x.group for x in known]))
     are_about = ascending.are_among(of, records) | ascending.are_among(grouped, rows)
@@ -148,5 +148,5 @@ def lines_about(lines: Iterable[LogLine], records: np.ndarray, rows: np.ndarray)
 
 
 def first_of_each(found: Facts, known: pa.Table, folder: str) -> pa.Table:
-    """The first record of each group, among the known records and those in facts."""
+    """The first record of each group, among the known records and the records in facts."""
     return ordered.once(folder, PAIRS, found.tables(*PAIRS.names), ["group"], ["record"], before=known)

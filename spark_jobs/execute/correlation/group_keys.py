@@ -38,9 +38,9 @@ class GroupKeys:
     def by_fields(
         self, output: str, batch: Batch, *, joined: bool = False
     ) -> Iterable[tuple[Mapping[str, pa.Array], np.ndarray]]:
-        """The keys of rows by some fields, and which rows are of groups by these.
+        """The keys of rows by some fields, each with the rows that belong to groups by these fields.
 
-        With `joined` also groups that a row was only joined to. Such rows do not count for the size of the group, but
+        With `joined` also groups to which a row was only joined. Such rows do not count for the size of the group, but
         are rejected with it if it is too large.
         """
         found: dict[tuple[str, ...], tuple[dict[str, pa.Array], np.ndarray]] = {}
@@ -70,14 +70,14 @@ class GroupKeys:
         return [(name, rows) for name, rows in found.items() if rows.any()]
 
     def texts(self, name: str, batch: Batch, key: GroupKey) -> dict[str, pa.Array] | None:
-        """A key of rows at a node, field by field, as texts; None where they are of no groups by it."""
+        """A key of rows at a node, field by field, as texts; None if they belong to no groups by it."""
         texts = [self._text(name, batch, column) for column in key.columns]
         if any(text is None for text in texts):
             return None
         return {field: text for field, text in zip(key.fields, texts, strict=True) if text is not None}
 
     def _text(self, name: str, batch: Batch, column: str) -> pa.Array | None:
-        """A column of a key as texts, empty where there is nothing; None where the rows have no such column."""
+        """A column of a key as texts, empty for null; None if the rows have no such column."""
         if column not in batch.data.schema.names:
             return None
         text = _text(batch.data.column(column), self._plan.nodes[name].types.get(column, ()))
@@ -89,7 +89,7 @@ class GroupKeys:
         return {field: text for field, text in found.items() if text is not None}
 
     def shown(self, name: str, batch: Batch) -> pa.RecordBatch:
-        """The columns of rows that are no records, where dead letters have a column of that name."""
+        """The columns of rows that are no records, as far as dead letters have columns of these names."""
         kinds, present = self._plan.nodes[name].types, batch.data.schema.names
         nothing = pa.nulls(batch.count, pa.string())
         found = {}
@@ -116,20 +116,20 @@ class GroupKeys:
 
 
 def identities(batch: Batch) -> np.ndarray:
-    """A number for each row: of its record, or its own where an aggregate made it."""
+    """A number for each row: the number of its record, or its own if an aggregate made it."""
     aggregated = identity.aggregated(batch)
     _, split, row = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
     return np.where(aggregated == NO_ROW, identity.record_numbers(split, row), aggregated)
 
 
 def named(keys: Mapping[str, pa.Array]) -> pa.Array:
-    """The names of groups, by the fields of their keys."""
+    """The names of groups, from the fields of their keys."""
     parts = [pc.binary_join_element_wise(name, text, "=") for name, text in keys.items()]
     found: pa.Array = pc.binary_join_element_wise(*parts, ", ")
     return found
 
 
 def _text(column: pa.Array, kinds: Sequence[types.Type]) -> pa.Array | None:
-    """A column as texts; of the types that it may have that which fits."""
+    """A column as texts, by the first of several possible types that fits it."""
     fitting = next((kind for kind in kinds if values.arrow_type(kind) == column.type), None)
     return None if fitting is None else cell_text.texts(column, fitting)

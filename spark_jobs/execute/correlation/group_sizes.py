@@ -1,4 +1,4 @@
-"""Groups that have more records than they may: where there may be some, and which they are."""
+"""Finds groups that have more records than the limit allows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PLACE = ("split", "row", "is_row", "aggregated")
 
 
 def large_buckets(counted: Facts, rejections: Rejections, most: int) -> np.ndarray:
-    """Buckets in which groups may be too large: those that tasks have found, and those in which many records failed."""
+    """Buckets whose groups may be too large: buckets reported by tasks, and buckets in which many records failed."""
     parts = [table.column("group").to_numpy().astype(np.int64) for table in counted.tables("group")]
     failed = ordered.more_often_than(rejections.whole.column("group").to_numpy(), most)
     at, _ = ordered.rows_of(rejections.buckets.column("group").to_numpy(), failed)
@@ -51,12 +51,12 @@ class TooLarge:
 
 
 def too_large(came: Facts, failed: pa.Table, limit: int, folder: str) -> TooLarge | None:
-    """The groups that have more records, at outputs and failed, than they may; None: there are none.
+    """The groups with too many records, at outputs and among the failed ones; None if there are none.
 
     Args:
-        came: the records and rows that came to outputs, of groups that may be too large.
+        came: the records and rows at outputs whose groups may be too large.
         failed: pairs of groups over all sources and failed records.
-        limit: how many they may have.
+        limit: the largest number of records in a group.
         folder: for spill files.
     """
     members = findings.pairs(came, ("group", "record"), failed, folder)

@@ -1,4 +1,4 @@
-"""The correlation hooks of tasks: what operators and dead letters need to know of groups.
+"""The correlation hooks of tasks: the knowledge about groups that operators and dead letters need.
 
 `of` returns the hook of a task. Without keys it does nothing, so callers need not distinguish the cases.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.operator import Operator
     from spark_jobs.nodes.records.batches import Batch
 
-    #: Takes dead letters, with the operator at which they failed.
+    #: Writes dead letters of the operator at which rows failed.
     Record = Callable[[Operator, DlqEntries, Site], None]
 
 #: The stage of rows whose group is rejected, and the offsets that order their entries after all others of a record:
@@ -46,25 +46,25 @@ class TaskHook(CorrelationHook):
     """The correlation of a task. This class is for pipelines without keys, and does nothing."""
 
     def filed(self, run: RunSpec) -> tuple[frozenset[int] | None, int]:
-        """The sources whose entries the task writes (None: all), and how many of the others it names in the log."""
+        """The sources whose entries the task writes (None: all), and the number of other entries that it logs."""
         return run.filed, run.named
 
     def failed(
         self, operator: Operator, batch: Batch, failing: Failures, places: Places, cause: Batch | None
     ) -> tuple[Failures, GroupColumns | None]:
-        """Note rows of a batch that fail; gives them as their entries show them, and what entries say of groups.
+        """Record rows of a batch that fail. Returns the failures for their entries, and the entries' group columns.
 
         Args:
-            operator: where they fail.
-            batch: the rows, and others.
-            failing: which of them fail, and why.
-            places: where those, or the first records of those, were read.
-            cause: the drivers of a combine that build records fail with.
+            operator: the operator at which they fail.
+            batch: the batch.
+            failing: the failing rows, with the reasons.
+            places: the origin of the failing rows, or of their first records.
+            cause: the driver records of a combine with which build records fail.
         """
         return failing, None
 
     def failed_read(self, source: str, entries: DlqEntries, keys: Mapping[str, pa.Array]) -> DlqEntries | None:
-        """Note records that fail where they are read; gives the entries to be written, None: none."""
+        """Record failures while reading. Returns the entries to be written; None if there are none."""
         return entries
 
     def about(self, batch: Batch, row: int) -> dict[str, Any]:
@@ -72,15 +72,15 @@ class TaskHook(CorrelationHook):
         return {}
 
     def close(self, report: TaskReport, shares: int) -> None:
-        """Write the facts and report their files; a group is too large if one of some of its parts is.
+        """Write the facts and report their files. `shares` tasks share the limits of groups.
 
         Raises:
-            OSError: that cannot be done.
+            OSError: the facts cannot be written.
         """
 
 
 def of(spec: JobSpec, name: str, record: Record) -> TaskHook:
-    """The hook of a task; `name` is what its files are called by, `record` takes dead letters."""
+    """The hook of a task. `name` is the prefix of its files, and `record` writes dead letters."""
     return TaskHook() if spec.run.correlation is None else CorrelatedTask(spec, spec.run.correlation, name, record)
 
 
@@ -89,9 +89,9 @@ class CorrelatedTask(TaskHook):
 
     Args:
         spec: the job.
-        plan: which groups rows belong to.
+        plan: the keys that assign rows to groups.
         name: the prefix of the task's file names.
-        record: takes dead letters.
+        record: writes dead letters.
     """
 
     def __init__(self, spec: JobSpec, plan: CorrelationPlan, name: str, record: Record) -> None:
@@ -113,14 +113,14 @@ class CorrelatedTask(TaskHook):
         self.record_columns = columns.ORIGIN_NAMES[1:] if self._collects else ()
 
     def filed(self, run: RunSpec) -> tuple[frozenset[int] | None, int]:
-        """Whether all entries are filed: they are sorted out after the last pass."""
+        """All entries are written: the last pass decides which ones count."""
         return None, 0
 
     # ---- records where they are read
     # ------------------------------------------------------------------------------------------------------------------
 
     def excluded(self, source: str, batch: Batch) -> np.ndarray | None:
-        """The records that count as never read; a search that ends at sources takes only the records that it needs."""
+        """The records that count as never read. A search that ends at sources keeps only the records that it needs."""
         places = _places(batch)
         if self._state.goal.ends_at_sources:
             self._search(source, self._keys.all_texts(source, batch), places)
@@ -137,11 +137,11 @@ class CorrelatedTask(TaskHook):
             return None
         records, excluded = record_numbers(split, row), column(self._state.excluded, "record").to_numpy()
         first, last = np.searchsorted(excluded, [records.min(), records.max() + 1])
-        found = identity.among(records, excluded[first:last]) >= 0  # records stand together: few can be among them
+        found = identity.among(records, excluded[first:last]) >= 0  # a slice of a sorted array: few can be in it
         return found if found.any() else None
 
     def failed_read(self, source: str, entries: DlqEntries, keys: Mapping[str, pa.Array]) -> DlqEntries | None:
-        """Note records that fail where they are read, those aside that an earlier pass has noted."""
+        """Record failures while reading, except failures that an earlier pass has recorded."""
         if self._state.goal.ends_at_sources:
             self._search(source, keys, entries.places)
             return None
@@ -186,14 +186,14 @@ class CorrelatedTask(TaskHook):
     # ------------------------------------------------------------------------------------------------------------------
 
     def suppressed(self, aggregate: str, batch: Batch) -> np.ndarray | None:
-        """Mask the rows that count as never made. A search for the keys of rows notes them here."""
+        """Mask the rows that count as never made. A search for the keys of rows finds them here."""
         if self._state.goal is Goal.ROW_KEYS:
             rows = np.flatnonzero(identity.among(identity.aggregated(batch), self._state.sought("number")) >= 0)
             self._facts.add_rows_of_groups(Found.of(aggregate, _places(batch), FactKind.GROUP_KEY), rows, batch)
         return _rows_among(batch, self._state.suppressed_rows)
 
     def collect(self, aggregate: str, contributions: Callable[[], Contributions]) -> None:
-        """Note records, and rows of other aggregates, that are in retracted rows."""
+        """Record the records, and rows of other aggregates, that contribute to retracted rows."""
         if not self._collects:
             return
         split, row, inner, keys = contributions()
@@ -211,18 +211,18 @@ class CorrelatedTask(TaskHook):
         self._facts.add(found, np.arange(len(rows)), records=records, aggregated=inside)
 
     def needs_rows(self, aggregate: str) -> bool:
-        """A search for retracted records goes on only where more aggregates are downstream that mix groups."""
+        """True in a search for retracted records only if an aggregate downstream mixes groups."""
         return not self._collects or self._plan.nodes[aggregate].feeds_mixed
 
     def inner_rows(self, batch: Batch) -> dict[str, pa.Array]:
-        """The numbers of rows that go into another aggregate."""
+        """The numbers of the rows that contribute to another aggregate."""
         name = columns.GROUP.name
         return {name: batch.data.column(name)} if self._collects and name in batch.data.schema.names else {}
 
     def row_columns(
         self, aggregate: str, keys: Callable[[], Sequence[pa.Array]], positions: range
     ) -> dict[str, pa.Array]:
-        """The numbers of rows; positions are right in a single partition, which there is where outputs show them."""
+        """The numbers of rows. Positions are valid only in a single partition, which is used if outputs show them."""
         mixes = self._plan.nodes[aggregate].mixes
         found = {columns.GROUP.name: identity.aggregate_rows(aggregate, keys(), len(positions), mixes=mixes)}
         if mixes:
@@ -247,7 +247,7 @@ class CorrelatedTask(TaskHook):
         return np.flatnonzero(have_failed)
 
     def rechecked(self, output: str, batch: Batch) -> np.ndarray | None:
-        """Rows of aggregates; and where records depend on others, so that others may come or with other values, all."""
+        """Rows of aggregates; all rows at nodes where records depend on others, since they may have changed."""
         if self._state.goal.is_search:
             return None
         if self._plan.nodes[output].depth > 0:
@@ -255,7 +255,7 @@ class CorrelatedTask(TaskHook):
         return np.flatnonzero(identity.aggregated(batch) != NO_ROW)
 
     def _rejected_rows(self, output: Operator, batch: Batch) -> np.ndarray | None:
-        """The rows whose group is rejected, which become dead letters; None: there are none. Searches write no rows."""
+        """The rows of rejected groups, which become dead letters; None if there are none. Searches write no rows."""
         name = output.step.name
         if self._state.goal.is_search:
             if self._state.goal is Goal.GROUP_MEMBERS:
@@ -269,7 +269,7 @@ class CorrelatedTask(TaskHook):
         return np.concatenate([firsts.rows, others.rows])
 
     def _find_members(self, output: str, batch: Batch) -> None:
-        """Note the rows of groups that may have too many records."""
+        """Record the rows of groups that may have too many records."""
         buckets_sought, places = self._state.sought("number"), _places(batch)
         for keys, are_of in self._keys.by_fields(output, batch):
             numbers, buckets = _whole(keys, are_of)
@@ -278,9 +278,9 @@ class CorrelatedTask(TaskHook):
             self._facts.add(found, rows, records=identities(batch)[rows], group=numbers[rows])
 
     def _oversized(self, output: str, batch: Batch) -> tuple[np.ndarray, np.ndarray, pa.StringArray] | None:
-        """The rows whose group has too many records, which of them are its first, and why; None: there are none.
+        """The rows of groups with too many records, a mask of first rows, and the reasons; None if there are none.
 
-        The records that come to outputs are counted here.
+        This also counts the records at outputs.
         """
         if batch.count and len(self._sizes):
             for keys, rows in self._keys.by_fields(output, batch):
@@ -292,7 +292,7 @@ class CorrelatedTask(TaskHook):
         place, are_first = np.full(batch.count, -1, dtype=np.int64), np.zeros(batch.count, dtype=bool)
         for keys, are_of in self._keys.by_fields(output, batch, joined=True):
             at = identity.among(_whole(keys, are_of)[0], names)
-            # A row may be of several such groups, and the first of one of them.
+            # A row may belong to several such groups, and be the first row of one of them.
             begin = (at >= 0) & (firsts[at] == identities(batch)) & ~are_first
             place = np.where(begin | (place < 0), at, place)
             are_first |= begin
@@ -303,7 +303,7 @@ class CorrelatedTask(TaskHook):
         return rows, are_first[rows], whys
 
     def _rejected(self, output: str, batch: Batch) -> tuple[np.ndarray, pa.StringArray] | None:
-        """The rows of a batch whose group is rejected, and what failed first in it; None where there are none."""
+        """The rows of a batch whose group is rejected, and the first failure of the group; None if there are none."""
         path = self._state.rejected.get(self._plan.policies[output])
         node = self._plan.nodes[output]
         if path is None or not node.keys or not batch.count:
@@ -322,7 +322,7 @@ class CorrelatedTask(TaskHook):
         return (rows, self._reasons(path, pa.array(place[rows]), batch, rows)) if len(rows) else None
 
     def _reasons(self, path: str, places: pa.Array, batch: Batch, rows: np.ndarray) -> pa.StringArray:
-        """The first failure in the group of each row, with its source if that is another one."""
+        """The first failure in each row's group, with its source if it differs from the row's."""
         whys: pa.StringArray = column(path, "why").take(places).cast(pa.string())
         if len(self._sources) == 1:
             return whys
@@ -335,7 +335,7 @@ class CorrelatedTask(TaskHook):
         return found
 
     def _leave_out(self, output: Operator, batch: Batch, failing: Failures, number: int) -> None:
-        """Record rows that are not written because of others; entries of a record with lower numbers come first."""
+        """Write dead letters of rows that are left out because of others. Lower numbers of a record come first."""
         if not len(failing):
             return
         gone = batch.take(pa.array(failing.rows))
@@ -344,7 +344,7 @@ class CorrelatedTask(TaskHook):
         said = self._collateral(output.step.name, gone)
         entries = DlqEntries(failing, places, buffer.own(gone.places), texts=texts, correlation=said)
         stages = [_COMMIT] * len(failing.reasons)
-        # Their dead letters name the failure that rejected the group.
+        # The dead letters name the failure that rejected the group.
         self._record(output, entries, Site(stages, number + output.number, guard=self._guard))
 
     # ---- rows that fail
@@ -353,34 +353,34 @@ class CorrelatedTask(TaskHook):
     def failed(
         self, operator: Operator, batch: Batch, failing: Failures, places: Places, cause: Batch | None
     ) -> tuple[Failures, GroupColumns | None]:
-        """Note rows that fail, and the groups that they reject."""
+        """Record rows that fail, and the groups that they reject."""
         name, rows = operator.step.name, batch.take(pa.array(failing.rows))
-        if cause is not None:  # build records fail with their drivers: nothing more is lost by them
+        if cause is not None:  # build records fail with their driver record, which is recorded itself
             kinds = self._kinds(name, identity.aggregated(cause), _places(cause))
             said = self._columns_of(name, rows, kinds, identity.aggregated(rows))
-        elif failing.are_late:  # what comes too late for a window rejects no group
+        elif failing.are_late:  # records that are late for a window reject no group
             said = self._collateral(name, rows)
         else:
-            # Groups are made after an exchange: before it records fail, after it their results.
+            # Groups are made after an exchange: records fail before it, results after it.
             is_result = operator.step.record_properties.group_by is not None and not operator.first
             said = self._failed_rows(name, rows, places, failure_columns.details(failing), is_result=is_result)
         return failure_columns.remarked(failing, self._keys.remarks(name, rows)), said
 
     def _failed_rows(self, name: str, batch: Batch, places: Places, whys: pa.Array, *, is_result: bool) -> GroupColumns:
-        """Note rows that fail at a node.
+        """Record rows that fail at a node.
 
         Args:
             name: the node.
             batch: the rows.
-            places: where they, or the first records of the groups that they are, were read.
-            whys: what failed.
-            is_result: whether the result of a group fails: the entry is then about the group's first record.
+            places: the origin of the rows, or of the first records of groups.
+            whys: the reasons.
+            is_result: the result of a group fails. The entry is then about the group's first record.
         """
         node, aggregated, keys = self._plan.nodes[name], identity.aggregated(batch), self._keys.all_texts(name, batch)
         is_record = (aggregated == NO_ROW) & (not is_result)
         retracts_nothing = ~is_record & ~identity.are_mixed(aggregated)
         kinds = self._kinds(name, aggregated, places)
-        if is_result:  # it goes nowhere: it fails in each pass
+        if is_result:  # it reaches no node downstream, so it fails in each pass
             kinds[retracts_nothing] = FactKind.LAST_PASS_FAILURE
         found = Found(name, places, kinds, whys, batch.places)
         self._facts.add_records(found, np.flatnonzero(is_record), keys, node.whole)
@@ -393,10 +393,10 @@ class CorrelatedTask(TaskHook):
         return self._columns_of(name, batch, kinds, shown)
 
     def _kinds(self, name: str, aggregated: np.ndarray, places: Places) -> np.ndarray:
-        """The kinds of facts that failing rows of a node are."""
+        """The kinds of facts for failing rows of a node."""
         is_deferred = self._plan.nodes[name].is_deferred
         of_record = FactKind.DOWNSTREAM_FAILURE if is_deferred else FactKind.FAILURE
-        # The results of a group that mixes keys count with what is downstream of them; one of no records retracts
+        # The results of a group that mixes keys count with failures downstream of it. A group without records retracts
         # nothing.
         has_records = places[0].to_numpy() >= 0
         mixed = np.where(has_records, FactKind.DOWNSTREAM_FAILURE, FactKind.LAST_PASS_FAILURE)
@@ -404,7 +404,7 @@ class CorrelatedTask(TaskHook):
         return np.where(aggregated == NO_ROW, of_record, of_row)
 
     def _collateral(self, name: str, batch: Batch) -> GroupColumns:
-        """The entries that reject no group: they count in the last pass."""
+        """The columns of entries that reject no group; they count in the last pass."""
         kinds = np.full(batch.count, FactKind.LAST_PASS_FAILURE, dtype=np.int8)
         return self._columns_of(name, batch, kinds, identity.aggregated(batch))
 
@@ -448,7 +448,7 @@ class CorrelatedTask(TaskHook):
 
 
 def _places(batch: Batch) -> Places:
-    """The places at which records were read; of rows, the places of their first records."""
+    """The origin of records, or of the first records of rows."""
     return batch.origin.identify(batch, pa.array(np.arange(batch.count)))
 
 
@@ -469,7 +469,7 @@ def _whole(keys: Mapping[str, pa.Array], rows: np.ndarray) -> tuple[np.ndarray, 
 def _correlated(
     oversized: tuple[np.ndarray, np.ndarray, pa.StringArray] | None, found: tuple[np.ndarray, pa.StringArray] | None
 ) -> tuple[Failures, Failures]:
-    """The rows whose group is rejected: the first ones of groups that are too large, which tell that, and others."""
+    """The rows whose group is rejected: first rows of groups that are too large, with that reason, and others."""
     reason = failure_columns.Reason(failure.Category.CORRELATED, None, "correlated with failure in group: ", "")
     firsts, parts = failure_columns.none(), []
     taken = np.empty(0, dtype=np.int64)

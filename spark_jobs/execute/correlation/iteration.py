@@ -1,10 +1,10 @@
-"""The iteration of a run with correlation keys: it decides the next pass and the state that it starts from.
+"""The iteration of a run with correlation keys: it decides the next pass and its initial state.
 
-`Iteration.state.goal` is the goal of the next pass. `Iteration.take` gives the findings of that pass to the handler of
-its goal, which chooses the next goal. The states and transitions are drawn in the docstring of the package.
+`Iteration.state.goal` is the goal of the next pass. `Iteration.take` hands the findings of that pass to the handler of
+its goal, which chooses the next goal. The docstring of the package draws the states and transitions.
 
-Each pass can only exclude more records, so the iteration ends. Rows of aggregates that fail are found anew in each
-pass, and the last pass has to know its findings in advance.
+Each pass can only exclude more records, so the iteration ends. Failing rows of aggregates are found again in each pass,
+and the last pass must know its findings in advance.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.correlation import CorrelationPlan
     from spark_jobs.nodes.rules.measurement import Measurement
 
-#: At most this many consecutive passes may exclude no more records: their failures depend on nothing but one another.
+#: The maximal number of consecutive passes that exclude no more records. Their failures depend only on one another.
 _MOST_IDLE = 4
 _RESTLESS = (
     "other rows of aggregates fail in each pass over the same records, nothing is published: a program downstream of "
@@ -69,20 +69,20 @@ class SinglePass:
     state: PassState = field(default_factory=PassState)
 
     def take(self, products: PassResults) -> None:
-        """Take in the findings of a pass that is done."""
+        """Store the findings of a finished pass."""
         self.state = replace(self.state, goal=Goal.DONE)
 
     def unaffected_tasks(self) -> frozenset[int]:
-        """No pass follows that could leave them out."""
+        """None: no pass follows that could reuse them."""
         return frozenset()
 
     def finish(self, spark: SparkSession, products: PassResults) -> None:
-        """Leave the results of the pass as they are."""
+        """Do nothing: the results of the only pass count."""
 
 
 @dataclass
 class _Failures:
-    """The findings of a pass that computes, kept while the keys of some failures are searched for."""
+    """The findings of a computing pass, stored while the keys of some failures are searched for."""
 
     found: Facts
     products: PassResults
@@ -96,9 +96,9 @@ class Iteration:
 
     Args:
         run: the settings that all passes share.
-        plan: which groups rows belong to.
-        state: the state that the next pass starts from.
-        passes: how many there were.
+        plan: the keys that assign rows to groups.
+        state: the initial state of the next pass.
+        passes: the number of passes so far.
     """
 
     run: RunSpec
@@ -106,9 +106,9 @@ class Iteration:
     state: PassState = field(default_factory=PassState)
     passes: int = 0
     suppressed: SuppressedRows = field(init=False)
-    #: The groups that records reject.
+    #: The groups that failing records reject.
     rejections: Rejections = field(init=False)
-    #: The rows of retractable aggregates that were retracted, the rounds in which some were, and their records.
+    #: The retracted rows of retractable aggregates, the rounds in which rows were retracted, and the retracted records.
     retracted_rows: int = 0
     retraction_rounds: int = 0
     retracted_records: int = 0
@@ -116,19 +116,19 @@ class Iteration:
     too_large: int = 0
     #: The number of consecutive passes that have excluded no more records.
     _idle: int = 0
-    #: The numbers of excluded records and suppressed rows when failures were last chosen.
+    #: The numbers of excluded records and suppressed rows at the last choice of failures.
     _at_choice: tuple[int, int] | None = None
     _entries: list[entries.PassEntries] = field(default_factory=list)
     #: The log lines about records that count as never read.
     _lines: list[LogLine] = field(default_factory=list)
-    #: The groups that rows of aggregates reject in the last pass; these rows, and those that fail without a group.
+    #: The groups that rows of aggregates reject in the last pass; these rows, and rows that fail without a group.
     _rejected_by_rows: pa.Table = field(default_factory=REJECTED.empty_table)
     _failed_rows: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     #: The records of groups that are too large.
     _oversized: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    #: Set while keys are searched for.
+    #: The failures whose keys are searched for.
     _waiting: _Failures | None = None
-    #: The rows whose records are searched for, and the buckets whose groups are.
+    #: The rows whose records are searched for, and the buckets whose groups are searched for.
     _retracting: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     _large_buckets: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     #: The results of the last computing pass.
@@ -142,15 +142,15 @@ class Iteration:
 
     @property
     def _folder(self) -> str:
-        """The folder in which the driver puts long tables."""
+        """The folder for the driver's long tables."""
         return self.run.scratch.here
 
     def take(self, products: PassResults) -> None:
-        """Process the findings of a pass; `state` then has the goal of the next one.
+        """Process the findings of a pass. Afterwards `state` has the goal of the next pass.
 
         Raises:
-            RunFailed: passes find other things each time, though no more records are excluded. Or under `fail_fast` a
-                group is too large.
+            RunFailed: passes have different findings each time, though no more records are excluded; or under
+            `fail_fast` a group is too large.
         """
         self.passes += 1
         if self.passes == 1:
@@ -164,7 +164,7 @@ class Iteration:
         )
 
     def _handler(self, goal: Goal) -> Callable[[Facts, PassResults], Goal]:
-        """The handler that takes in the facts of a pass and gives the goal of the next one."""
+        """The handler that processes the facts of a pass and returns the goal of the next one."""
         match goal:
             case Goal.COMPUTE:
                 return self._take_failures
@@ -234,7 +234,7 @@ class Iteration:
         records = self._exclude(found).column("record").to_numpy()
         self.retracted_records += len(records)
         self.rejections.retract(records)
-        # Rows of aggregates upstream: their records come next.
+        # These are rows of aggregates upstream, whose records are searched for next.
         self._retracting = findings.aggregated(found, self._folder)
         if self.suppressed.are_outdated and not len(self._retracting):
             self._make_rows_again()
@@ -246,7 +246,7 @@ class Iteration:
         return self._next_search()
 
     def _take_group_members(self, found: Facts, _: PassResults) -> Goal:
-        """Groups are too large that have more records, at outputs and failed, than they may."""
+        """Find the groups whose records, at outputs and failed, exceed the limit."""
         members = found.of_kind(FactKind.GROUP_MEMBER)
         large = group_sizes.too_large(members, self.rejections.whole, self.plan.limit, self._folder)
         if large is None:
@@ -268,7 +268,7 @@ class Iteration:
     # ------------------------------------------------------------------------------------------------------------------
 
     def _weigh(self, found: Facts, products: PassResults) -> Goal:
-        """Some failures count from now on. The others are found again, or are good without these."""
+        """Choose the failures that count from now on. Others fail again, or turn out valid without these."""
         chosen = self._chosen(dependency_order.groups_of(found))
         in_last = found.of_kind(FactKind.LAST_PASS_FAILURE, FactKind.ROW_FAILURE)
         by_rows = findings.joined([self.suppressed.rejected, self._rejected(in_last, products)], self._folder)
@@ -290,14 +290,14 @@ class Iteration:
                 self._suppress(failing, tuple(each.node for each in chosen), products)
             else:
                 goal = self._accept(failing, kind, products)
-        # When nothing is found any more, a pass writes the outputs that those before did not.
+        # When there are no new findings, a last pass writes the outputs that earlier passes left out.
         is_intermediate = (bool(chosen) or not is_same) and self.retraction_rounds > 0
         self.state = replace(self.state, rounds=self.state.rounds + 1, is_intermediate=is_intermediate)
         self._write_rejections()
         return goal
 
     def _goal_of_sizes(self, found: Facts, products: PassResults) -> Goal:
-        """The last pass knew all that was found; whether groups may be too large is still to be seen, once."""
+        """The last pass knew all findings. Check once whether groups may be too large."""
         if self.state.oversized is None and self.plan.limit:
             large = found.of_kind(FactKind.LARGE_BUCKET)
             self._large_buckets = group_sizes.large_buckets(large, self.rejections, self.plan.limit // products.shares)
@@ -306,7 +306,7 @@ class Iteration:
         return Goal.DONE
 
     def _has_progressed(self) -> bool:
-        """Whether the failures that were chosen last have excluded more records, or suppressed more rows."""
+        """True if the failures chosen last have excluded more records, or suppressed more rows."""
         excluded = 0 if self.state.excluded is None else len(column(self.state.excluded, "record"))
         before, self._at_choice = self._at_choice, (excluded, len(self.suppressed.rows))
         return self._at_choice != before
@@ -324,7 +324,7 @@ class Iteration:
         return [each for each in failed if each.kind == FactKind.DOWNSTREAM_FAILURE] or of_rows
 
     def _suppress(self, failing: Facts, nodes: tuple[int, ...], products: PassResults) -> None:
-        """Rows of aggregates count as never made from now on, for they failed at some nodes."""
+        """Suppress rows of aggregates that failed at some nodes: from now on they count as never made."""
         mine, rows = self.suppressed, findings.aggregated(failing, self._folder)
         path = self._written("rows", pa.table([rows], schema=NUMBERS))
         count = entries.EntryFilter((FactKind.ROW_FAILURE,), rows=path, nodes=nodes)
@@ -336,12 +336,12 @@ class Iteration:
         self.state = replace(self.state, suppressed_rows=suppressed)
 
     def _make_rows_again(self) -> None:
-        """Rows that have failed may be others now."""
+        """Make failed rows again, because they may have changed."""
         self.suppressed.forget()
         self.state = replace(self.state, suppressed_rows=None)
 
     def _accept(self, failing: Facts, kind: FactKind, products: PassResults) -> Goal:
-        """Records have failed, and rows that are made of records; gives the goal of the next pass."""
+        """Accept failures of records, and of rows made of records. Returns the goal of the next pass."""
         records = self._exclude(failing)
         count = entries.EntryFilter((kind,), records=self._written("failing", records))
         self._entries.append(entries.PassEntries(tuple(products.dlq), count))
@@ -363,7 +363,7 @@ class Iteration:
         return findings.rejected(found, names, self._folder)
 
     def _exclude(self, found: Facts) -> pa.Table:
-        """Records count as never read from now on; gives these."""
+        """Exclude records: from now on they count as never read. Returns the excluded records."""
         records = findings.records(found, self._folder)
         known = self.state.excluded
         before = [] if known is None else [pa.table([column(known, "record")], schema=RECORDS)]
@@ -372,8 +372,8 @@ class Iteration:
         return records
 
     def _write_rejections(self) -> None:
-        """Groups are rejected from now on, and rows have failed."""
-        # A group of which all records failed has none left to reject, but a row that fails stands for all of them.
+        """Write the files of rejected groups and failed rows for the next pass."""
+        # If all records of a group failed, none is left to reject. But a failing row stands for all of its records.
         by_policy = {"any": self.rejections.groups, "all": REJECTED.empty_table()}
         if self.rejections.needs_first_records:
             by_policy["primary"] = self.rejections.by_first_records()
@@ -387,18 +387,18 @@ class Iteration:
         self.state = replace(self.state, rejected=rejected, failed_rows=failed)
 
     def _refuse(self, large: group_sizes.TooLarge) -> None:
-        """Under `fail_fast` a group that is too large ends the run; the first in the order of records is named."""
+        """Under `fail_fast`, end the run because of a group that is too large: the first one in record order."""
         if self.run.strategy is not plans.Strategy.FAIL_FAST:
             return
         assert self._computed is not None
         split, row, why = large.earliest
-        # The row of a global aggregate may begin with no record.
+        # The row of a global aggregate may have no first record.
         number = self._computed.rows_before.get(split, 0) + row + 1
         place = f"{self._computed.inputs.file_name(split, -1)}, row {number}: " if split >= 0 else ""
         raise RunFailed(ExitCode.EVALUATION, str(Category.GROUP_SIZE), f"{place}{why} (strategy {self.run.strategy})")
 
     def unaffected_tasks(self) -> frozenset[int]:
-        """The tasks of the last pass that computes which would do the same again in the next one."""
+        """The tasks of the last computing pass that would have the same results in the next one."""
         if self._computed is None or self._computed.alone is None:
             return frozenset()
         buckets = self.rejections.buckets.column("record").to_numpy()
@@ -428,7 +428,7 @@ class Iteration:
             "rejected_groups": rejected,
             "oversized_groups": self.too_large,
             "retract": retract,
-            # The names of before, for a release.
+            # The former metric names are kept for one release.
             "retract.iterations": self.retraction_rounds,
             "retract.groups_recomputed": self.retracted_rows,
             "retract.records_taken_back": self.retracted_records,
@@ -439,7 +439,7 @@ class Iteration:
         }
 
     def _summary(self, rejected: int) -> str:
-        """The counts of everything that correlation did."""
+        """A summary of rejected groups, retracted records and passes."""
         parts = [f"groups with failures: {rejected}"] if rejected else []
         if self.too_large:
             parts.append(f"groups that are too large: {self.too_large}")
@@ -449,7 +449,7 @@ class Iteration:
         return "; ".join([*parts, f"passes: {self.passes}"])
 
     def _written(self, name: str, table: pa.Table) -> str:
-        """A file of this pass's findings; each name is written once in a pass."""
+        """Write a file of this pass's findings. Each name is written once in a pass."""
         path = self.run.scratch.file(f"{name}-{self.passes}.arrow")
         with scratch.ArrowFile(path, table.schema) as file:
             file.write_table(table.combine_chunks())

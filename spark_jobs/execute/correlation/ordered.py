@@ -1,7 +1,7 @@
 """Tables in the order of their keys, larger than memory: sorted in runs, and merged by ranges of the keys.
 
-A run is some rows in order, each key once. Borders are drawn from the runs themselves, so that ranges have about as
-many rows, whatever the keys are; the rows between two borders are sorted in memory.
+A run is a sorted table with distinct keys. Splitters are sampled from the runs, so that ranges have about the same
+number of rows, whatever the keys are. The rows between two splitters are sorted in memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spark_jobs.nodes import sorted_runs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    #: Puts rows into the order of their keys, each key once.
+    #: Sorts rows by their keys, and keeps one row of each key.
     Reduce = Callable[[pa.Table], pa.Table]
 
 
@@ -33,15 +33,15 @@ def once(
     then: Sequence[str] = (),
     before: pa.Table | None = None,
 ) -> pa.Table:
-    """Rows in the order of their keys, of each key the first.
+    """Sort rows by their keys, and keep the first row of each key.
 
     Args:
-        folder: for files, where there are many rows.
-        schema: of all parts.
+        folder: for files, if there are many rows.
+        schema: the schema of all parts.
         parts: the rows.
-        keys: numbers.
-        then: what tells the first row of a key; of rows that are equal in this too the earlier one is.
-        before: more rows, in this order and each key once; they are earlier than all others.
+        keys: columns of numbers.
+        then: the columns that decide which row of a key is first. Among equal rows it is the earlier one.
+        before: more rows, which are sorted, have distinct keys and precede all others.
     """
     reduce = partial(first_of_each, keys=keys, then=then)
     found = runs(folder, parts, reduce)
@@ -51,7 +51,7 @@ def once(
 def united(
     folder: str, schema: pa.Schema, tables: Sequence[pa.Table], keys: Sequence[str], then: Sequence[str] = ()
 ) -> pa.Table:
-    """The rows of tables that are in order themselves, each key once."""
+    """Merge sorted tables, and keep the first row of each key."""
     some = [table for table in tables if table.num_rows]
     if len(some) < 2:
         return some[0].combine_chunks() if some else schema.empty_table()
@@ -59,7 +59,7 @@ def united(
 
 
 def merged(tables: Sequence[pa.Table], keys: Sequence[str], reduce: Reduce) -> Iterator[pa.Table]:
-    """The rows of tables that are in order themselves, in their order, range by range."""
+    """Merge sorted tables, range by range."""
     if len(tables) == 1:
         yield tables[0]
         return
@@ -68,7 +68,7 @@ def merged(tables: Sequence[pa.Table], keys: Sequence[str], reduce: Reduce) -> I
 
 
 def first_of_each(table: pa.Table, keys: Sequence[str], then: Sequence[str] = ()) -> pa.Table:
-    """Rows in the order of their keys, of each key the first."""
+    """Sort rows by their keys, and keep the first row of each key."""
     if table.num_columns == 1:
         return pa.table([ascending.each_once(table.column(0).to_numpy())], schema=table.schema)
     values = [table.column(name).to_numpy() for name in keys]
@@ -80,7 +80,7 @@ def first_of_each(table: pa.Table, keys: Sequence[str], then: Sequence[str] = ()
 
 
 def _order(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The order of rows by some numbers, and a mask of the rows, in this order, that differ from the one before."""
+    """The permutation that sorts rows by some numbers, and a mask of sorted rows that differ from the one before."""
     order: np.ndarray = np.argsort(values[0], kind="stable") if len(values) == 1 else np.lexsort(values[::-1])
     is_first = np.ones(len(order), dtype=bool)
     is_first[1:] = False
@@ -90,7 +90,7 @@ def _order(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def runs(folder: str, parts: Iterable[pa.Table], reduce: Reduce) -> list[pa.Table]:
-    """Rows as runs; where there are several these are in a file that is mapped."""
+    """Rows as sorted runs. Several runs are stored in a mapped file."""
     found = _Runs(folder, reduce)
     for part in parts:
         found.add(part)
@@ -98,7 +98,7 @@ def runs(folder: str, parts: Iterable[pa.Table], reduce: Reduce) -> list[pa.Tabl
 
 
 class _Runs:
-    """Runs on their way to a file."""
+    """Writes runs to a file."""
 
     def __init__(self, folder: str, reduce: Reduce) -> None:
         self._path = os.path.join(folder, f"runs-{uuid.uuid4().hex}.arrow")
@@ -115,7 +115,7 @@ class _Runs:
         if stored.are_many(self._rows, self._bytes):
             run = self._reduce(pa.concat_tables(self._held))
             self._held, self._rows, self._bytes = [run], run.num_rows, run.nbytes
-            if stored.are_many(2 * self._rows, 2 * self._bytes):  # with few keys there is room for more
+            if stored.are_many(2 * self._rows, 2 * self._bytes):  # with few distinct keys, more rows fit
                 self._write(run)
 
     def _write(self, run: pa.Table) -> None:
@@ -137,20 +137,21 @@ class _Runs:
 
 
 def ranges(tables: Sequence[pa.Table], keys: Sequence[str]) -> Iterator[list[pa.Table]]:
-    """The rows of sorted tables, in ranges of keys that fit into memory; equal keys are in one range."""
+    """The rows of sorted tables, in ranges of keys that fit into memory. Equal keys are in one range."""
     rows, size = sum(table.num_rows for table in tables), sum(table.nbytes for table in tables)
     if not stored.are_many(rows, size):
         if rows:
             yield [table for table in tables if table.num_rows]
         return
-    # Half of what may be in memory begins in a range; what goes on from earlier ranges is no more than the other half.
+    # Half of the memory is for blocks that begin in a range. The rest of blocks from earlier ranges fits the other
+    # half.
     most = stored.rows_at_once(rows, size) // 2
     step = max(1, most // len(tables))
     yield from sorted_runs.ranges([sorted_runs.blocks(table, keys, step) for table in tables], keys, most)
 
 
 def rows_of(values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The places of wanted numbers in an ascending array that may have duplicates, and which of them each place has."""
+    """The positions of wanted numbers in an ascending array with duplicates, and the index of each one's number."""
     first, last = (np.searchsorted(values, wanted, side) for side in ("left", "right"))
     counts = last - first
     of = np.repeat(np.arange(len(wanted)), counts)

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 @dataclass
 class Rejections:
-    """Keeps which groups are rejected because of failing records.
+    """Stores the groups that are rejected because of failing records.
 
     Args:
         folder: for tables that are long.
-        needs_first_records: whether some output rejects by the policy `primary`.
-        groups: the rejected groups, each with what failed first.
-        whole: which failed records are of which groups over all sources, in this order.
+        needs_first_records: an output rejects groups by the policy `primary`.
+        groups: the rejected groups, each with its first failure.
+        whole: pairs of groups over all sources and their failed records, sorted.
         buckets: the buckets of these groups.
-        first_records: groups with their first records, by groups: of the records that count as read, filtered later or
-            not.
-        sought: the groups whose first records are to be searched for, ascending.
-        retracted: the retracted records, ascending: they are the first of no group.
+        first_records: pairs of groups and their first records, by groups. Only records that count as read are first
+            records, even if they are filtered later.
+        sought: the groups whose first records must be searched for, ascending.
+        retracted: the retracted records, ascending. They are first records of no group.
     """
 
     folder: str
@@ -41,7 +41,7 @@ class Rejections:
     first_records: pa.Table = field(default_factory=findings.PAIRS.empty_table)
     sought: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     retracted: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    #: The records that reject each group, if it matters which of them is first.
+    #: The records that reject each group, if a policy depends on the first one.
     _failed: pa.Table = field(default_factory=findings.PAIRS.empty_table)
 
     def add(self, failures: Facts, rejected: pa.Table) -> None:
@@ -54,7 +54,7 @@ class Rejections:
             self._seek()
 
     def _seek(self) -> None:
-        """The first records of all rejected groups are to be known."""
+        """Search for the first records of all rejected groups that lack one."""
         self.sought = ascending.without(self._numbers, self.first_records.column("group").to_numpy())
 
     @property
@@ -64,12 +64,12 @@ class Rejections:
         return found
 
     def learn_first_records(self, found: Facts) -> None:
-        """Take in the first records that tasks have seen."""
+        """Store the first records that tasks have found."""
         self.sought = self.sought[:0]
         self.first_records = findings.first_of_each(found, self.first_records, self.folder)
 
     def retract(self, records: np.ndarray) -> None:
-        """Records are retracted: others are the first of their groups from now on."""
+        """Retract records: from now on others are the first records of their groups."""
         self.retracted = ascending.united(self.retracted, records)
         before = self.first_records.num_rows
         parts = map(self._without_retracted, stored.slices(self.first_records))
@@ -82,7 +82,7 @@ class Rejections:
         return pairs.filter(pa.array(~is_retracted)) if is_retracted.any() else pairs
 
     def by_first_records(self) -> pa.Table:
-        """The groups whose first record is among those that reject them."""
+        """The groups whose first record is among the records that reject them."""
         return stored.kept(self.folder, REJECTED, self._by_first_records())
 
     def _by_first_records(self) -> Iterator[pa.Table]:

@@ -1,8 +1,8 @@
 """Tasks whose results stay valid in the next pass: they have no excluded record and no record of a rejected group.
 
-That is so where a plan is a single job without exchanges, because no record depends on the records of other tasks. A
-task notes the groups of the records that it reads: a bit for each bucket of keys, in a file. Several groups share a
-bucket, so a task may be run again for nothing, but is never left out wrongly.
+This holds if a plan is a single job without exchanges, because no record depends on the records of other tasks. A task
+stores the groups of the records that it reads as a bitmap in a file, with a bit for each bucket of keys. Several groups
+share a bucket, so a task may run again needlessly, but it is never skipped wrongly.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.report import TaskReport
 
-#: A file has at least so many bits for each bit that is set, so that most lookups of absent records find no bit.
+#: A file has at least this many bits for each bit that is set, so that most lookups of absent records find no bit.
 _SPARSE = 64
 _FEWEST = 1 << 10
-#: With so many rejected groups, nearly every task has read a record of one.
+#: With more rejected groups than this, nearly every task has read a record of one of them.
 _MOST_BUCKETS = 1024
 
 
@@ -38,15 +38,15 @@ class GroupBitmap:
         self._bits = np.zeros(KEY_BUCKETS, dtype=bool)
 
     def add(self, key: Sequence[pa.Array]) -> None:
-        """Note groups by the texts of their key, field by field."""
+        """Add groups by the texts of their key, field by field."""
         found = identity.key_buckets(key, KEY_BUCKETS)
         self._bits[found[found >= 0]] = True
 
     def write(self, path: str) -> None:
-        """Write the bits down, in as many buckets as there are groups for.
+        """Write the bitmap, with a size that suits the number of groups.
 
         Raises:
-            OSError: that cannot be done.
+            OSError: it cannot be written.
         """
         least = max(_SPARSE * int(self._bits.sum()), _FEWEST)
         shared = max(KEY_BUCKETS >> (least - 1).bit_length(), 1)
@@ -56,7 +56,7 @@ class GroupBitmap:
 
 
 def has_any(path: str, buckets: np.ndarray) -> bool:
-    """Whether a task has read records of groups in some of `KEY_BUCKETS` buckets.
+    """True if a task has read records of groups in any of the given buckets (of `KEY_BUCKETS`).
 
     Raises:
         OSError: the file cannot be read.
@@ -70,11 +70,11 @@ def has_any(path: str, buckets: np.ndarray) -> bool:
 def unaffected(
     reports: Iterable[TaskReport], excluded: str | None, oversized: np.ndarray, rejected: np.ndarray
 ) -> frozenset[int]:
-    """The numbers of the tasks that would do the same again.
+    """The numbers of the tasks that would have the same results again.
 
     Args:
         reports: the reports of all tasks.
-        excluded: the file of excluded records; None: there are none.
+        excluded: the file of excluded records; None if there are none.
         oversized: the records of groups that are too large.
         rejected: the buckets of rejected groups.
     """

@@ -1,4 +1,4 @@
-"""Rollback cursors: how far each source has come in a run with correlation keys, as metrics report it."""
+"""Rollback cursors: the position that each source has reached in a run with correlation keys, for metrics."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def of(inputs: Inputs, records: Mapping[int, int], excluded: str | None, oversized: np.ndarray) -> dict[str, int]:
-    """The place in its source, from 1, of each source's last record that has not failed and was not retracted.
+    """The row, from 1, of each source's last record that has neither failed nor been retracted.
 
-    A source that has none is not named. No cursor is after the first record of a group that is too large.
+    A source without such a record is left out. No cursor is after the first record of a group that is too large.
 
     Args:
         inputs: the inputs of the run.
-        records: how many records each split has.
-        excluded: the file of records that have failed or were retracted; None: there are none.
+        records: the number of records of each split.
+        excluded: the file of records that have failed or were retracted; None if there are none.
         oversized: the numbers of the records of groups that are too large.
     """
     found: dict[str, int] = {}
@@ -41,7 +41,7 @@ def of(inputs: Inputs, records: Mapping[int, int], excluded: str | None, oversiz
 
 
 def _first_of_each_split(numbers: np.ndarray) -> list[tuple[int, int]]:
-    """The split of each of some records, and the first of their rows in it."""
+    """The first row of each split among some records, with the split."""
     ordered = np.sort(numbers)
     splits, first = np.unique(ordered >> ROW_BITS, return_index=True)
     rows = ordered[first] & ((1 << ROW_BITS) - 1)
@@ -57,8 +57,8 @@ def _excluded(split: int, path: str | None) -> np.ndarray:
 
 
 def _last(split: int, count: int, excluded: np.ndarray) -> int:
-    """The last of a split's rows that is not excluded; -1: there is none."""
-    # If as many rows precede an excluded one as are read at all, none follows it.
+    """The last row of a split that is not excluded; -1 if there is none."""
+    # If all rows before an excluded one are excluded too, no row follows that counts.
     read, before = count - len(excluded), split << ROW_BITS
     first = bisect.bisect_left(range(len(excluded)), read, key=lambda place: int(excluded[place]) - before - place)
     return count - 1 - (len(excluded) - first)

@@ -1,4 +1,4 @@
-"""The state that each pass starts from: its goal, and what earlier passes have found.
+"""The initial state of each pass: its goal, and the findings of earlier passes.
 
 The findings may be millions of numbers, so they are in files of sorted numbers. Tasks map and search these; neither
 tasks nor the driver hold them in memory.
@@ -26,8 +26,8 @@ RECORDS = pa.schema([("record", pa.int64())])
 NUMBERS = pa.schema([("number", pa.int64())])
 #: A file of groups, ascending.
 GROUPS = pa.schema([("group", pa.uint64())])
-#: A file of rejected groups: their numbers, ascending, what failed first in them, and of which source that was. The
-#: texts of all are one piece, which may be long.
+#: A file of rejected groups: their numbers, ascending, the first failure of each, and the source of that failure. The
+#: texts together may need 64 bit offsets.
 REJECTED = pa.schema([("group", pa.uint64()), ("why", pa.large_string()), ("source", pa.int32())])
 #: A file of groups that have too many records.
 OVERSIZED = pa.schema([("group", pa.uint64()), ("first", pa.int64()), ("why", pa.string())])
@@ -38,48 +38,47 @@ class Goal(StrEnum):
 
     #: Computes the outputs, and finds failures.
     COMPUTE = "compute"
-    #: Finds the groups of rows of aggregates that failed downstream of where their keys end.
+    #: Finds the groups of aggregate rows that failed at nodes without their keys.
     ROW_KEYS = "row keys"
-    #: Finds the groups of records that failed where their key was cut.
+    #: Finds the groups of records that failed at nodes with only a part of their key.
     RECORD_KEYS = "record keys"
-    #: Finds the records of which failed rows of retractable aggregates are made.
+    #: Finds the records that contribute to failed rows of retractable aggregates.
     RETRACTED_RECORDS = "retracted records"
-    #: Finds the first records of groups, which the policy `primary` asks for.
+    #: Finds the first records of groups for the policy `primary`.
     FIRST_RECORDS = "first records"
     #: Finds the records of groups that may have too many.
     GROUP_MEMBERS = "group members"
-    #: No pass is left to run: the last one knew all that it found.
+    #: No further pass is needed: the last one had no new findings.
     DONE = "done"
 
     @property
     def is_search(self) -> bool:
-        """Whether the pass finds one thing and writes no outputs."""
+        """True if the pass only finds one kind of fact and writes no outputs."""
         return self not in (Goal.COMPUTE, Goal.DONE)
 
     @property
     def ends_at_sources(self) -> bool:
-        """Whether sources alone can answer the search, so that no record goes on."""
+        """True if sources alone can answer the search, so that they push no records."""
         return self in (Goal.RECORD_KEYS, Goal.FIRST_RECORDS)
 
 
 @dataclass(frozen=True)
 class PassState:
-    """The knowledge with which a pass starts. Each path leads to a file of sorted numbers; None: there are none.
+    """The initial state of a pass. Each path leads to a file of sorted numbers; None means that there are none.
 
     Args:
         goal: the goal of the pass.
-        subject: of a search, the records, rows, groups or buckets that it is about.
+        subject: the records, rows, groups or buckets that a search is about.
         excluded: the records that count as never read, because they failed or were retracted.
         retracted: the excluded records that were retracted and are the first of no group; set only in searches for
             first records.
         rejected: the rejected groups, by the policy that rejects them.
         failed_rows: the rows of aggregates that failed in the last pass and retract nothing.
         suppressed_rows: the rows of aggregates that count as never made, because they failed.
-        oversized: the groups that have too many records, with the first of these.
-        number: how many passes there were before.
-        rounds: how many of these passes changed the state.
-        is_intermediate: whether another pass follows in any case, so that outputs at which nothing fails need not be
-            written.
+        oversized: the groups that have too many records, with their first records.
+        number: the number of earlier passes.
+        rounds: the number of earlier passes that changed the state.
+        is_intermediate: another pass follows in any case, so that outputs at which nothing fails need not be written.
     """
 
     goal: Goal = Goal.COMPUTE
@@ -96,14 +95,14 @@ class PassState:
 
     @property
     def is_one_of_many(self) -> bool:
-        """Whether more passes are likely to follow, so that parsing the inputs anew for each of them is not worth it.
+        """True if more passes are likely to follow, so that parsing the inputs for each of them would be too slow.
 
-        A search for retracted records is followed by one pass without them at least.
+        A search for retracted records is followed by at least one pass without them.
         """
         return self.goal is Goal.RETRACTED_RECORDS or self.rounds > 1
 
     def sought(self, name: str) -> np.ndarray:
-        """The numbers that a search looks for, ascending; `name` is their column in the file."""
+        """The numbers that a search looks for, ascending. `name` is their column in the file."""
         assert self.subject is not None, self.goal
         found: np.ndarray = column(self.subject, name).to_numpy()
         return found
@@ -111,13 +110,13 @@ class PassState:
 
 @lru_cache(maxsize=64)
 def column(path: str, name: str) -> pa.Array:
-    """A column of a file in one piece, mapped."""
+    """A column of a mapped file as one array."""
     found = part_file.mapped(path, is_whole=True).read_all().column(name)
     return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
 
 
 def per_split(path: str | None) -> dict[int, int]:
-    """The number of records in a file that each split has, by the split's number."""
+    """The number of records of each split in a file, by the split's number."""
     if path is None:
         return {}
     records = column(path, "record").to_numpy()

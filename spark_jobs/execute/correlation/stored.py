@@ -1,6 +1,6 @@
-"""Tables of any length: a short one is in memory, the columns of a longer one are files that are mapped.
+"""Tables of any length: a short one is in memory, the columns of a longer one are mapped files.
 
-Readers need not distinguish the two: each column is a single array, and slicing it copies nothing.
+Readers need not distinguish the two. Each column is a single array, and slicing it copies nothing.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from spark_jobs.execute import part_file
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: So many rows, or bytes, are put together in memory at a time; a table of more is in files.
+#: The maximal number of rows of a table in memory. A longer table is stored in files.
 MOST_ROWS = 1 << 18
 MOST_BYTES = 1 << 26
 
 
 def are_many(rows: int, size: int) -> bool:
-    """Whether so many rows of so many bytes are too many for memory."""
+    """True if a table of this many rows and bytes is too large for memory."""
     return rows > MOST_ROWS or size > MOST_BYTES
 
 
@@ -33,7 +33,7 @@ def rows_at_once(rows: int, size: int) -> int:
 
 
 def kept(folder: str, schema: pa.Schema, parts: Iterable[pa.Table]) -> pa.Table:
-    """All parts as one table, in files of a folder where it is long; texts must be large ones, none of them null."""
+    """Concatenate parts to one table, in mapped files if it is long. Texts must be `large_string` without nulls."""
     held: list[pa.Table] = []
     rows = size = 0
     columns: _Columns | None = None
@@ -58,10 +58,10 @@ def slices(table: pa.Table, most: int | None = None) -> Iterator[pa.Table]:
 
 
 class _Columns:
-    """A table that is written column by column, as its memory would look.
+    """Writes a table column by column in the layout of its buffers in memory.
 
     Args:
-        folder: where its files are until they are mapped; then they have no name any more, and end with the table.
+        folder: the folder of its files. When they are mapped they are unlinked, so that they end with the table.
         schema: its columns: numbers, and large texts.
     """
 
@@ -100,7 +100,7 @@ class _Columns:
         self._bytes[place] += last - first
 
     def mapped(self) -> pa.Table:
-        """The table; it is whole."""
+        """The complete table, mapped."""
         arrays = []
         for place, file in enumerate(self._values):
             buffers = [_mapped(each) for each in (self._ends.get(place), file) if each is not None]
@@ -117,7 +117,7 @@ def _file(path: str) -> part_file.PartFile:
 
 
 def _mapped(file: part_file.PartFile) -> pa.Buffer:
-    """The bytes of a file, which goes without its name."""
+    """Map the bytes of a file, and unlink it."""
     file.close()
     found = pa.memory_map(file.path).read_buffer() if file.bytes else pa.py_buffer(b"")
     os.unlink(file.path)

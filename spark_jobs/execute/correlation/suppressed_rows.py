@@ -1,8 +1,8 @@
 """Rows of aggregates that failed and retract nothing: as long as no more records are excluded, they are suppressed.
 
-A suppressed row counts as never made. Where rows of aggregates reach nodes at which others depend on them, a failed row
-is left out where it is made, so that it is in no other aggregate, match or frame. When more records are excluded, all
-rows are made again: they may be others now.
+A suppressed row counts as never made. If rows of aggregates reach nodes at which records depend on others, a failed row
+is left out where it is made, so that it contributes to no other aggregate, match or frame. When more records are
+excluded, all rows are made again, because they may have changed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SuppressedRows:
         rejected: the groups that they reject.
         entries: their dead letters.
         lines: the log lines about them.
-        are_outdated: whether all of them are to be made again, once the retracted records are found.
+        are_outdated: all of them must be made again, after the search for the retracted records.
     """
 
     folder: str
@@ -45,7 +45,7 @@ class SuppressedRows:
     entries: list[PassEntries] = field(default_factory=list)
     lines: list[LogLine] = field(default_factory=list)
     are_outdated: bool = False
-    #: The groups of rows that failed where their keys were not at hand, in order. A row never changes its groups.
+    #: The groups of rows that failed at nodes without their keys, sorted. The groups of a row never change.
     _groups: pa.Table = field(default_factory=_GROUPS.empty_table)
     #: The rows whose groups were searched for, ascending.
     _known: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -61,13 +61,13 @@ class SuppressedRows:
         return ascending.without(findings.aggregated(lacking, self.folder), self._known)
 
     def learn_groups(self, sought: np.ndarray, keyed: Facts) -> None:
-        """Take in the groups of rows; those without any are of none."""
+        """Store the groups of rows. Rows that were not found belong to no group."""
         self._known = ascending.united(self._known, sought)
         found = keyed.tables(*_GROUPS.names)
         self._groups = ordered.once(self.folder, _GROUPS, found, _GROUPS.names, before=self._groups)
 
     def with_groups(self, failures: Facts) -> Facts:
-        """The failures; rows that failed without a known key get the groups that were found for them."""
+        """The failures, with the groups that were found for rows that failed without a known key."""
         mine = failures.where("lacks_key", "aggregated", are=_are_rows_without_key)
         if not mine.any():
             return failures
@@ -75,7 +75,7 @@ class SuppressedRows:
         return facts.together(rest, mine.each(_with_key), mine.each(self._with_groups))
 
     def _with_groups(self, mine: pa.Table) -> pa.Table:
-        """Rows once for each group that is known of them."""
+        """A row for each known group of the failed rows."""
         rows, known = mine.column("aggregated").to_numpy(), self._groups.column("aggregated").to_numpy()
         at, of = ordered.rows_of(known, rows)
         place = mine.schema.get_field_index("group")
@@ -84,13 +84,13 @@ class SuppressedRows:
 
 
 def _with_key(mine: pa.Table) -> pa.Table:
-    """Failures of which nothing is to be searched for."""
+    """Failures that need no search for a key."""
     place = mine.schema.get_field_index("lacks_key")
     nothing = np.zeros(mine.num_rows, dtype=np.int8)
     return mine.set_column(place, mine.schema.field(place), pa.array(nothing)).combine_chunks()
 
 
 def _are_rows_without_key(table: pa.Table) -> np.ndarray:
-    """A mask of the aggregate rows that failed where their keys were not known."""
+    """A mask of the aggregate rows that failed at nodes without their keys."""
     found: np.ndarray = facts.lacks_key(table) & (table.column("aggregated").to_numpy() != NO_ROW)
     return found

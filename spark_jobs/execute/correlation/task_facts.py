@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.correlation import CorrelationPlan
     from spark_jobs.nodes.records.batches import Batch
 
-    #: The places of records, or of the first records of rows: source, split, row.
+    #: The origin of records, or of the first records of rows: source, split, row.
     Places = tuple[pa.Array, pa.Array, pa.Array]
 
-#: Stands for the source of a group of all sources.
+#: Stands for the source of a group over all sources.
 ALL_SOURCES = ""
 
 
 @dataclass(frozen=True)
 class Found:
-    """Rows that facts are to be noted about.
+    """Rows that become facts.
 
     Args:
         node: the node that found them.
-        places: the positions at which they were read.
+        places: their origin: source, split, row.
         kinds: the kind of fact, row by row.
         whys: the reasons of failures, in words; in searches nulls, or the names of groups.
-        at: the positions of the failed rows among all rows of the node; None where that does not matter.
+        at: the positions of the failed rows among all rows of the node; None if that does not matter.
     """
 
     node: str
@@ -58,10 +58,10 @@ class TaskFacts:
     """The facts of a task.
 
     Args:
-        plan: which groups rows belong to.
+        plan: the keys that assign rows to groups.
         sources: the names of the sources by their numbers.
         keys: finds the keys of rows.
-        writer: takes the facts.
+        writer: writes the facts.
     """
 
     def __init__(self, plan: CorrelationPlan, sources: Sequence[str], keys: GroupKeys, writer: FactWriter) -> None:
@@ -72,7 +72,7 @@ class TaskFacts:
         self._nodes = {name: number for number, name in enumerate(plan.nodes)}
 
     def node_number(self, name: str) -> int:
-        """A node's position in the plan, as facts and dead letters have it."""
+        """A node's position in the plan, which is its number in facts and dead letters."""
         return self._nodes[name]
 
     def views(self, source: str, fields: Sequence[str]) -> list[tuple[str, ...]]:
@@ -91,7 +91,7 @@ class TaskFacts:
         bucket: np.ndarray | int = NO_BUCKET,
         lacks_key: np.ndarray | bool = False,
     ) -> None:
-        """Note facts about some rows by number; fields are named as in `FACTS`, with one value for all or for each.
+        """Add facts about rows given by number. Fields are named as in `FACTS`, with one value or one for each row.
 
         Raises:
             OSError: facts cannot be written.
@@ -121,11 +121,11 @@ class TaskFacts:
     def add_records(
         self, found: Found, rows: np.ndarray, keys: Mapping[str, pa.Array], complete: Container[str]
     ) -> None:
-        """Note records that fail, and the groups that they reject: all groups of their source, by the rest of its key.
+        """Add records that fail, and the groups that they reject: all groups of their source that their keys determine.
 
         Args:
             found: the records.
-            rows: which of them fail.
+            rows: the failing ones.
             keys: the key fields that they still have.
             complete: the sources whose records still have their whole key. Groups of other sources are searched for.
         """
@@ -149,7 +149,7 @@ class TaskFacts:
                 self.add(found, of_source, records=records[mine], group=group, whole=whole, bucket=bucket)
 
     def add_rows_of_groups(self, found: Found, rows: np.ndarray, batch: Batch) -> None:
-        """Note the groups of aggregate rows by their keys. `rows` are rows of the batch."""
+        """Add the groups of aggregate rows by their keys. `rows` are rows of the batch."""
         aggregated = identity.aggregated(batch)
         for key in self._plan.nodes[found.node].keys if len(rows) else ():
             texts = self._keys.texts(found.node, batch, key) if key.origin is KeyOrigin.AGGREGATE else None

@@ -1,7 +1,7 @@
 """Cuts an output into numbered files (`docs/semantics/outputs.md`, "Several files for one output").
 
-The parts of an output are cut by their indexes: a chunk is a list of ranges of parts, and no record is looked at
-again. The indexes are read a block at a time.
+The parts of an output are divided by their indexes, which are read a block at a time. A chunk is a list of ranges of
+parts; the records themselves are not read.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def named(path: FilePath, naming: str, number: int) -> FilePath:
 
 
 def existing(there: Destination[FilePath], path: FilePath, naming: str) -> list[FilePath]:
-    """The files that are there under the names of chunks, whatever their numbers."""
+    """The existing files whose names are names of chunks, whatever their numbers."""
     pieces = _SEQUENCE.split(_without_sequence(path, naming))[::2]
     pattern = re.compile(r"\d+".join(map(re.escape, pieces)))
     return [path.parent / name for name in there.names(path.parent) if pattern.fullmatch(name)]
 
 
 def stem_and_ending(path: FilePath) -> tuple[str, str]:
-    """The two parts of a file's name; that it is compressed belongs to the ending: `a`, `.csv.gz`."""
+    """The two parts of a file's name. The suffix of a compression belongs to the ending: `a`, `.csv.gz`."""
     end = len(path.name) - len(compression.ending(path.name))
     stem, point, last = path.name[:end].rpartition(".")
     if not stem:  # a name that begins with its only point has no ending
@@ -74,7 +74,7 @@ class Chunk:
 
 @dataclass
 class _Group:
-    """The neighbouring records of one `group_key` that are being looked at."""
+    """The neighboring records of the `group_key` value that is being counted."""
 
     text: str | None = None
     records: int = 0
@@ -82,7 +82,7 @@ class _Group:
 
 
 class OversizeGroup(Exception):
-    """A group alone is larger than a file may be, and `oversize_group` is `error`."""
+    """A single group exceeds the limit of a file, and `oversize_group` is `error`."""
 
 
 class Cutter:
@@ -91,25 +91,25 @@ class Cutter:
     Args:
         part_store: where the parts are.
         split: the limits.
-        first: the bytes of the header in the first file; `later`: in all other files.
-        later: see `first`.
+        first: the bytes of the header in the first file.
+        later: the bytes of the header in all other files.
     """
 
     def __init__(self, part_store: PartStore, split: ChunkRule, first: int, later: int) -> None:
         self._depot = part_store
         self.split = split
         self.chunks = [Chunk(bytes=first)]
-        #: Warnings about groups that are larger than a file may be.
+        #: Warnings about groups that exceed the limit of a file.
         self.warnings: list[str] = []
         self._later = later
         self._group: _Group | None = None
         self._oversize = 0
 
     def add(self, part: PartRange) -> None:
-        """Go on with the records of a part.
+        """Continue with the records of a part.
 
         Raises:
-            OSError: it is not as it was written.
+            OSError: the part differs from what was written.
         """
         check(self._depot, part)
         at = 0
@@ -128,13 +128,13 @@ class Cutter:
             raise OSError(errno.EIO, text, part.path + records.SUFFIX)
 
     def end(self) -> None:
-        """Finish, after all records were added."""
+        """Finish after the last record."""
         self._close_group()
         if self._oversize > _MOST_WARNINGS:
             self.warnings.append(f"{self._oversize - _MOST_WARNINGS} more groups are larger than a file may be")
 
     def _cut(self, part: str, start: int, ends: np.ndarray, borders: np.ndarray) -> None:
-        """Give records to chunks; a new one begins where the last is full, at a border."""
+        """Assign records to chunks. A new chunk begins when the last is full, at the next border between groups."""
         places = np.flatnonzero(borders)
         starts = np.concatenate([[start], ends[:-1]])
         done = 0
@@ -148,7 +148,7 @@ class Cutter:
             done = stop
 
     def _full(self, starts: np.ndarray, done: int) -> int:
-        """The first record, from `done` on, before which the last chunk is full."""
+        """The first record, from `done` on, that does not fit into the last chunk."""
         chunk, split = self.chunks[-1], self.split
         found = len(starts)
         if split.max_records is not None:
@@ -181,7 +181,7 @@ class Cutter:
         return borders
 
     def _weigh(self, texts: pa.Array, borders: np.ndarray, ends: np.ndarray) -> None:
-        """Add a block's records to their groups: the first may go on from the last block, the last may go on."""
+        """Add a block's records to their groups. The first may have begun before the block, the last may continue."""
         inside = np.flatnonzero(borders)
         edges = np.concatenate([[0], inside[inside > 0], [len(borders)]])
         counts, sizes = np.diff(edges), np.diff(ends[edges])
@@ -230,8 +230,8 @@ def cut(
     """The chunks of some parts, at least one, and warnings.
 
     Raises:
-        OversizeGroup: a group is larger than a file may be, and that is an error.
-        OSError: a part is not as it was written.
+        OversizeGroup: a single group exceeds the limit of a file, and that is an error.
+        OSError: a part differs from what was written.
     """
     cutter = Cutter(part_store, split, first, later)
     for part in parts:

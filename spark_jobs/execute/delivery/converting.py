@@ -1,6 +1,6 @@
 """Converts the parts of outputs in columnar formats after they have been joined.
 
-Tasks do that, one for each file, so a folder of parts is converted by all of them and a single file by one.
+Tasks do this, one for each file. So a folder of parts is converted by all tasks, and a single file by one.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _File:
-    """A file that is to be made.
+    """A file to be written.
 
     Args:
-        ranges: the ranges of parts that it consists of.
-        target: where in the depot.
-        moved: whether their records moved alone.
-        checked: whether the parts are known to be complete.
+        ranges: the ranges of parts of which it consists.
+        target: its path in the depot.
+        moved: the ranges contain single records in the row format, without a columnar file around them.
+        checked: the parts are known to be complete.
     """
 
     ranges: tuple[PartRange, ...]
@@ -76,12 +76,12 @@ def convert(
 
 
 def shown(part_store: PartStore, writer: ColumnWriter, ranges: Sequence[PartRange], *, moved: bool = False) -> bytes:
-    """The contents of some ranges, for people."""
+    """The contents of some ranges, for display."""
     return writer.show(joined(part_store, writer, ranges, moved=moved), moved=moved)
 
 
 def _write(part_store: PartStore, writer: ColumnWriter, wanted: _File) -> PartRange:
-    """Make a file; gives it, under another name where a task is tried again."""
+    """Write a file. Returns its range; the path is a new one if a task is tried again."""
     for part_range in () if wanted.checked else wanted.ranges:
         destination.check(part_store, part_range)
     path = f"{wanted.target}.{uuid.uuid4().hex}"

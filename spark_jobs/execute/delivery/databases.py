@@ -1,8 +1,8 @@
-"""Tables of databases as places that a run publishes into: rows wait in staging tables, and one transaction moves them.
+"""Database tables as participants of a run: rows are loaded into staging tables, and one transaction moves them.
 
 Tasks write the records of an output as parts, as they do for files. After the verdict the parts are loaded into a
-staging table, by tasks if these reach the database. The driver publishes all tables of a connection in one
-transaction. A staging table that is gone has been published, or given up; its note says what completes it
+staging table, by tasks if these reach the database. The driver publishes all tables of a connection in one transaction.
+If a staging table is gone, it has been published or given up. The note of a staging table tells how to complete it
 (`formats/staging.py`).
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from spark_jobs.scan.connections import Connection
 
 KIND = "staged"
-#: The diagnostic of a table that does not take the records of an output.
+#: The diagnostic for a table that cannot take the records of an output.
 UNFIT = "E915"
 
 
@@ -83,7 +83,7 @@ class Tables:
         return f"connection '{self.connection.name}' ({tables})"
 
     def begin(self) -> None:
-        """Show that the run lives, for as long as this process does.
+        """Mark the run as live, for as long as this process lives.
 
         Raises:
             FormatError: the database refuses or fails, or another process has the same run (E911).
@@ -101,7 +101,7 @@ class Tables:
         self.stagings = [replace(each, home=home.as_json()) for each in self.stagings]
         with self._as_refusals(), loader.opened(self.connection) as found:
             for each in self.stagings:
-                # The run counts once its home has decided: from then on the rows must outlive the server.
+                # The run counts once its home has decided. From then on the rows must survive a crash of the server.
                 loader.keep(found, each)
                 loader.note(found, each)
         # What the database would refuse is found now, while nothing has been decided.
@@ -146,7 +146,7 @@ class Tables:
 
     @contextmanager
     def _shown(self, found: Any, staging: Staging) -> Iterator[None]:
-        """Within, progress says which table gets records, and how many it has."""
+        """Inside this context, progress shows the table that receives records, and their number."""
         loader = _loader(self.connection)
 
         def detail() -> str:
@@ -166,10 +166,10 @@ class Tables:
         return {each.table for each in loader.left_of(found, self.run, self.connection.name)}
 
     def _is_there_after(self, problem: FormatError) -> bool:
-        """Whether a commit whose answer is an error has happened.
+        """True if a commit that returned an error has happened.
 
         Raises:
-            OSError: nobody can tell.
+            OSError: the answer is unknown.
         """
         try:
             return self.is_completed()
@@ -191,7 +191,7 @@ class Tables:
         _remove(self.connection, self.run, self.connection.name, lambda each: True)
 
     def close(self, *, failed: bool) -> None:
-        """Remove what nobody has prepared, and let go of the connection. Does not fail."""
+        """Remove work that was never prepared, and close the connection. Does not fail."""
         try:
             if failed and not self.is_prepared:
                 self.give_up()
@@ -246,7 +246,7 @@ def looked(plan: plans.Plan, *, compares: bool) -> plans.Plan:
             rejected with their group.
 
     Raises:
-        RunFailed: a table does not take the records, or the database refuses or fails.
+        RunFailed: a table cannot take the records, or the database refuses or fails.
     """
     compares = compares or correlation.of(plan) is not None
     steps = {name: _looked(plan, step, compares) for name, step in plan.outputs.items() if step.is_in_database}
@@ -299,16 +299,16 @@ def _connection(plan: plans.Plan, step: OutputStep) -> Connection:
 
 
 def recover(connection: Connection, reach: Reach, target: str | None = None) -> None:
-    """Complete or remove what dead runs have left in a database.
+    """Complete or remove the remains of dead runs in a database.
 
     Args:
-        connection: where.
-        reach: how the homes of these runs are reached.
-        target: the table that is to be written; what waits for it has to be decided, and other tables are not urgent.
+        connection: the connection to the database.
+        reach: access to the homes of these runs.
+        target: the table to be written. Rows that wait for it must be decided; remains for other tables are not urgent.
 
     Raises:
-        FormatError: the database refuses or fails, or rows wait for the table of which nobody can tell whether they
-            count (E911).
+        FormatError: the database refuses or fails, or nobody can tell whether rows that wait for the table count
+            (E911).
     """
     loader = _loader(connection)
     with loader.opened(connection) as found:
@@ -355,16 +355,16 @@ def load(
     part_store: PartStore,
     show: Callable[[Callable[[], str] | None], None],
 ) -> list[Tables]:
-    """Put the rows of all outputs without files into staging tables, a participant for each connection.
+    """Load the rows of all outputs without files into staging tables. Returns a participant for each connection.
 
     Args:
         spark: runs the tasks that fill tables.
         material: the plan and its products.
-        part_store: where parts lie.
-        show: has progress say how far a table is, from then on, or nothing more of it (None).
+        part_store: the store of parts.
+        show: shows the progress of a table from then on, or no longer (None).
 
     Raises:
-        RunFailed: the database refuses or fails; nothing is left there then.
+        RunFailed: the database refuses or fails. Nothing remains there in that case.
     """
     taking_part: dict[str, Tables] = {}
     step: OutputStep | None = None
@@ -408,7 +408,7 @@ def load(
 def _fill(
     connection: Connection, staging: Staging, writer: TableWriter, part_store: PartStore, item: tuple[int, PartRange]
 ) -> int:
-    """Put the rows of a part into a staging table, in a task."""
+    """Load the rows of a part into a staging table. A task does this."""
     loader = _loader(connection)
     number, part_range = item
     destination.check(part_store, part_range)
@@ -417,7 +417,7 @@ def _fill(
 
 
 class _as_os_errors:
-    """Within, a database's refusal (`FormatError`) is raised as an OSError, which publishing handles."""
+    """Inside this context, a database's refusal (`FormatError`) is raised as an OSError, which publishing handles."""
 
     def __enter__(self) -> None:
         """Nothing to do."""

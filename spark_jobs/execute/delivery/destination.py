@@ -1,9 +1,9 @@
-"""The interface of destinations: the places that a run publishes files to. Local files are one implementation.
+"""The interface of destinations: the places to which a run publishes files. Local files are one implementation.
 
-A run has a *draft* there, which is invisible to others. Tasks write parts to its part store, the driver has files
-assembled from them, and publishing makes all of these visible, or none. If a run dies, the next one completes or
-removes its draft. A run has a draft in each kind of place that it writes files to. It publishes them together, and
-together with other participants, such as tables (`participant.py`).
+A run has a *draft* there, which is invisible to others. Tasks write parts to its part store, the driver assembles files
+from them, and publishing makes all files visible, or none. If a run dies, the next one completes or removes its draft.
+A run has a draft in each kind of destination, and publishes all of them together, and together with other participants,
+such as tables (`participant.py`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Where = TypeVar("Where", contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class PartRange:
-    """A range of a part, in bytes; `before` is what stands before it in the file, beside the separator."""
+    """A range of a part, in bytes. `before` is the text in front of it in the file, besides the separator."""
 
     path: str
     start: int
@@ -40,7 +40,7 @@ class PartRange:
     before: bytes = b""
 
 
-#: Some of a file: bytes, or a range of a part.
+#: A piece of a file: bytes, or a range of a part.
 Segment: TypeAlias = bytes | PartRange
 
 
@@ -50,17 +50,17 @@ def length(found: Segment) -> int:
 
 
 def cut(found: Segment, start: int, end: int) -> Segment:
-    """From a place on until another one."""
+    """The bytes from `start` to `end`."""
     if isinstance(found, PartRange):
         return PartRange(found.path, found.start + start, end - start)
     return found[start:end]
 
 
 def read(part_store: PartStore, found: Segment) -> bytes:
-    """The bytes.
+    """Read the bytes.
 
     Raises:
-        OSError: a part is shorter than what was written to it, or cannot be read.
+        OSError: a part is shorter than the data written to it, or cannot be read.
     """
     if isinstance(found, bytes):
         return found
@@ -73,21 +73,21 @@ def read(part_store: PartStore, found: Segment) -> bytes:
 
 
 def whole(path: str, size: int) -> PartRange:
-    """A part from its beginning to its end, which is where its task said that it is."""
+    """A whole part, with the size that its task reported."""
     return PartRange(path, 0, size)
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The ranges and texts that a file is put together from.
+    """The ranges and texts from which a file is assembled.
 
     Args:
         ranges: ranges of parts, in order.
-        start: the text before the first.
-        separator: the text between two.
-        end: the text after the last.
-        trailing: so many bytes of the last range are left out.
-        uses_up: whether the ranges cover whole parts that are not needed afterwards.
+        start: the text before the first range.
+        separator: the text between two ranges.
+        end: the text after the last range.
+        trailing: the number of bytes at the end of the last range that are left out.
+        uses_up: the ranges cover whole parts that are not needed afterwards.
     """
 
     ranges: tuple[PartRange, ...] = ()
@@ -111,7 +111,7 @@ class Content:
 
     @property
     def whole_parts(self) -> Iterator[PartRange]:
-        """The parts that it uses up, as they must have been written."""
+        """The whole parts that it uses up, to be checked for completeness."""
         if self.uses_up:
             for path, group in itertools.groupby(self.ranges, key=lambda part_range: part_range.path):
                 yield whole(path, sum(part_range.size for part_range in group))
@@ -136,24 +136,24 @@ class FileType(enum.Enum):
 
 
 class PartStore(Protocol):
-    """Holds parts until files are put together from them. Tasks write and read there; it travels pickled."""
+    """Stores parts until files are assembled from them. Tasks read and write there, so it must be picklable."""
 
     def create(self, path: str) -> IO[bytes]:
-        """Begin a part, or what lies beside one. It is there as a whole once it is closed."""
+        """Create a part, or a file next to one. It exists as a whole once it is closed."""
 
     def open(self, path: str) -> IO[bytes]:
         """A part, to read at any place."""
 
     def arrow(self, path: str) -> pa.NativeFile:
-        """A file of Arrow batches, to read them without holding them all; mapped where that is possible."""
+        """A file of Arrow batches, for reading them one by one; mapped if possible."""
 
     def size(self, path: str) -> int:
-        """The bytes that a part has."""
+        """The size of a part in bytes."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The folders in which tasks put the parts of outputs: a depot, and in it a folder for each output."""
+    """The folders into which tasks write the parts of outputs: a depot, and in it a folder for each output."""
 
     part_store: PartStore
     folders: Mapping[str, str]
@@ -164,7 +164,7 @@ class Draft(Protocol[Where]):
 
     @property
     def home(self) -> Path:
-        """A folder for what stays inside the run: dead letters on their way, build sides, pages."""
+        """A local folder for the run's internal files: entries of dead letters, build sides, pages."""
 
     @property
     def part_store(self) -> PartStore:
@@ -174,14 +174,14 @@ class Draft(Protocol[Where]):
         """The folder in the depot for parts of a file."""
 
     def assemble(self, target: Where, content: Content) -> None:
-        """Put a file together, which gets its name when the draft is published.
+        """Assemble a file, which gets its name when the draft is published.
 
         Raises:
-            OSError: a part is not as it was written, or the file cannot be.
+            OSError: a part differs from what was written, or the file cannot be written.
         """
 
     def remove(self, target: Where) -> None:
-        """Publishing removes what stands there, if anything does."""
+        """Have publishing remove the existing file, if there is one."""
 
 
 class _Prepared(Draft[Where], Protocol[Where]):
@@ -191,14 +191,14 @@ class _Prepared(Draft[Where], Protocol[Where]):
         """Finish the files (in tasks; without Spark in this process), so that they can be published.
 
         Raises:
-            OSError: a part is not as it was written, or a file cannot be.
+            OSError: a part differs from what was written, or a file cannot be written.
         """
 
     def stamps(self) -> dict[str, str]:
-        """The files that were put together, each with what its `stamp` will be once it is published."""
+        """The assembled files, each with its `stamp` after publication."""
 
     def alone(self) -> AbstractContextManager[None]:
-        """Within, no other run publishes into the same folders: no name there is taken or becomes free."""
+        """Inside this context, no other run publishes into the same folders, so that names there stay taken or free."""
 
     def close(self, *, failed: bool) -> None:
         """Remove the draft, and after a failure the folders that were made for it. Does not fail.
@@ -212,20 +212,20 @@ class FileDraft(_Prepared[Where], Participant, Home, Protocol[Where]):
 
     @property
     def has_changes(self) -> bool:
-        """Whether there is something to publish; call it after `finish`."""
+        """True if there is something to publish. Valid only after `finish`."""
 
 
 class Publication(_Prepared[Where], Protocol[Where]):
     """Everything that a run publishes: the drafts of its files, and the participants that have joined."""
 
     def join(self, other: Participant) -> None:
-        """Publish something that is no file together with the files: a table, rows of a database.
+        """Publish a participant that is no file together with the files: a table, or rows of a database.
 
-        It may join at any time before `publish`, and is closed by whoever has opened it.
+        It may join at any time before `publish`. The caller that opened it closes it.
         """
 
     def publish(self) -> None:
-        """Make everything visible, or nothing; should the run die meanwhile, `recover` does. Not to be interrupted.
+        """Make everything visible, or nothing. If the run dies meanwhile, `recover` does. Must not be interrupted.
 
         Raises:
             OSError, RunFailed: see `joint.publish`.
@@ -236,16 +236,16 @@ class Destination(Protocol[Where]):
     """A place for files."""
 
     def problem(self, path: Where) -> str | None:
-        """Why no file can have a name; None where one can."""
+        """The reason why no file can have a name; None if one can."""
 
     def standing(self, path: Where) -> FileType:
-        """The type of the file that exists there."""
+        """The type of the existing file, if there is one."""
 
     def stamp(self, path: Where) -> str | None:
-        """A stamp that distinguishes a file from earlier and later files of its name; None when there is no file."""
+        """A stamp that distinguishes a file from earlier and later files of its name; None if there is no file."""
 
     def names(self, folder: Where) -> list[str]:
-        """The names in a folder, sorted; none where there is no folder."""
+        """The names in a folder, sorted; empty if there is no folder."""
 
     def own(self, path: Where, most: int) -> bytes:
         """The bytes of a file, up to a limit, if only users who may write the folder can have written it.
@@ -255,7 +255,7 @@ class Destination(Protocol[Where]):
         """
 
     def real(self, path: Where) -> str:
-        """A file's one name, however it is spelled."""
+        """The canonical name of a file, however it is spelled."""
 
     def recover(self, folder: Where) -> None:
         """Complete or remove the drafts that dead runs left in a folder.
@@ -278,21 +278,21 @@ class FileDestination(Destination[Where], Protocol[Where]):
 
 
 def check(part_store: PartStore, part: PartRange) -> None:
-    """Refuse a part that does not have the bytes that its task wrote: it was cut off, or somebody has changed it.
+    """Refuse a part whose size differs from the size that its task wrote: it was truncated, or somebody has changed it.
 
-    A part may have lost bytes without an error of the file system, so its size is compared with the written bytes.
+    A part may lose bytes without an error of the file system, so its size is compared with the number of bytes written.
 
     Raises:
-        OSError: it has more or fewer, or is gone.
+        OSError: the size differs, or the part is gone.
     """
     check_size(part, part_store.size(part.path))
 
 
 def check_size(part: PartRange, found: int) -> None:
-    """Check the size of a file whose number of bytes is known.
+    """Refuse a file whose number of bytes differs from that of its part.
 
     Raises:
-        OSError: see there.
+        OSError: see `check`.
     """
     if found != part.size:
         text = f"has {found} bytes, but {part.size} were written to it: it was cut off or changed; run again"

@@ -1,8 +1,8 @@
-"""The destinations of a run as one: each file goes where its path leads, to a local folder or to a store.
+"""The destinations of a run as one: each file goes to the local folder or the store that its path names.
 
-All of a run becomes visible at once, wherever it goes (`joint.py`). The journal is in the first local folder that gets
-a file; where none does, in the first prefix of a store that gets one; and where no file is published at all, at the
-first participant that can be a home. A run has a local folder for its internal files, which is the last resort.
+All of a run becomes visible at once, in all destinations (`joint.py`). The journal is in the first local folder that
+gets a file; else in the first prefix of a store that gets one; else, if no file is published, at the first participant
+that can be a home. A run has a local folder for its internal files, which is the last resort.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Destinations:
     """See `Destination`.
 
     Args:
-        local: where local paths lead.
-        store: makes the destination of objects, where there are any: it loads the client of a store.
+        local: the destination of local paths.
+        store: makes the destination of objects if it is needed. It loads the client of a store.
     """
 
     def __init__(self, local: FileDestination[Path], store: Callable[[], FileDestination[Location]]) -> None:
@@ -131,7 +131,7 @@ class PartStores:
 
 @dataclass
 class _Drafts:
-    """See `Publication`: a local draft, which has what stays inside the run as well, one in a store, and others."""
+    """See `Publication`: a local draft, which also has the run's internal files, a draft in a store, and others."""
 
     local: FileDraft[Path]
     store: FileDraft[Location] | None = None

@@ -1,7 +1,7 @@
 """Publishes into several places at once, and completes or removes the remains of dead runs.
 
-The protocol is in `participant.py`. The visible changes of a run follow one another in the order of `Rank`: databases,
-tables, objects, files; within one rank in the order in which the run has opened them.
+`participant.py` describes the protocol. The visible changes of a run follow one another in the order of `Rank`:
+databases, tables, objects, files. Within one rank they follow the order in which the run opened them.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ KINDS = {
 
 
 def publish(participants: Sequence[Participant], home: Home) -> None:
-    """Make visible what all participants have, or nothing. Not to be interrupted.
+    """Make the work of all participants visible, or none of it. Must not be interrupted.
 
-    A participant that is alone decides for itself, and needs no journal.
+    A single participant decides for itself, and needs no journal.
 
     Args:
         participants: the participants with something to publish.
-        home: the place of the journal; one of the participants where possible.
+        home: the place of the journal; one of the participants if possible.
 
     Raises:
         OSError: nothing is visible, because something could not be prepared, or the first participant could not
             complete.
-        RunFailed: the same; or some participants have completed and others have not. The message says which, and
-            whether the next run completes them.
+        RunFailed: the same; or some participants have completed and others have not. The message names them, and
+            says whether the next run completes the others.
     """
     if len(participants) == 1:
         _publish_alone(participants[0])
@@ -121,7 +121,7 @@ def _has_completed(each: Participant) -> bool:
 
 
 def _take_back(home: Home, participants: Iterable[Participant]) -> bool:
-    """Take back the decision and the prepared work; gives whether the next run will find no decision."""
+    """Take back the decision and the prepared work. Returns True if the next run will find no decision."""
     if not home.take_back():
         logs.LOG.warning(
             "the next run that writes there publishes what this run has written, from %s", home.address.place
@@ -132,7 +132,7 @@ def _take_back(home: Home, participants: Iterable[Participant]) -> bool:
 
 
 def _give_up(participants: Iterable[Participant], home: Home | None) -> None:
-    """Remove the prepared work. Where something stays, its home stays too, so that the next run finds both."""
+    """Remove the prepared work. If something remains, its home remains too, so that the next run finds both."""
     for each in participants:
         try:
             each.give_up()
@@ -145,7 +145,7 @@ def _give_up(participants: Iterable[Participant], home: Home | None) -> None:
 def _half_done(
     cause: Exception, done: Sequence[Participant], left: Sequence[Participant], *, is_later: bool
 ) -> RunFailed:
-    """The message about a run that is visible in some places and not in others."""
+    """The error of a run that is visible in some places and not in others."""
     code = cause.code if isinstance(cause, StoreError | RunFailed) else "E900"
     said = str(cause) if isinstance(cause, StoreError) or not isinstance(cause, OSError) else durable.describe(cause)
     text = f"{said}; the run is published already in: {_labels(done)}; not yet in: {_labels(left)}"
@@ -158,10 +158,10 @@ def _labels(participants: Iterable[Participant]) -> str:
 
 
 def complete_left(others: Iterable[Address], home: Address, reach: Reach) -> None:
-    """Complete the prepared work of a dead run whose home has decided. The home completes its own part after this.
+    """Complete the prepared work of a dead run whose home has decided. The home completes its own part afterwards.
 
     Raises:
-        OSError: something cannot be completed; the journal has to stay.
+        OSError: something cannot be completed, so the journal must stay.
     """
     known = [*KINDS]
     for address in sorted(others, key=lambda each: known.index(each.kind) if each.kind in known else len(known)):
@@ -169,20 +169,20 @@ def complete_left(others: Iterable[Address], home: Address, reach: Reach) -> Non
 
 
 def remove_left(others: Iterable[Address], home: Address, reach: Reach) -> None:
-    """Remove what a dead run had prepared, or had announced: its home has not decided.
+    """Remove the prepared or announced work of a dead run whose home has not decided.
 
     Raises:
-        OSError: something cannot be removed; what was announced has to stay.
+        OSError: something cannot be removed, so its announcement must stay.
     """
     for address in others:
         _left(address, home, reach).remove()
 
 
 def resolve(home: Address, reach: Reach) -> Answer:
-    """Ask a home what became of its run, and have everything that the run left completed or removed.
+    """Ask a home for the state of its run, and complete or remove all remains of a dead run.
 
-    Whoever finds what a participant has prepared asks this first. After `Answer.RESOLVED` it looks again: what is still
-    prepared was never decided, and goes.
+    A process that finds prepared work calls this first. After `Answer.RESOLVED` it looks again: work that is still
+    prepared was never decided, and is removed.
 
     Raises:
         OSError: the home cannot be reached from here, or something cannot be completed.

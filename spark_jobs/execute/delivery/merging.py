@@ -1,8 +1,8 @@
 """Merges the sorted runs of sorted outputs: each task merges a range of the sort keys.
 
-The runs are part files with an index (see `nodes/output/records.py`). The ranges are chosen from the first key of each
-index block, so that each has about as many bytes; a task reads the blocks of all runs that belong to its range, and
-writes them in order. No key is in two runs, so where equal records are cut does not matter.
+The runs are part files with an index (see `nodes/output/records.py`). Ranges of about equal size are chosen from the
+first key of each index block. A task reads the blocks of all runs that overlap its range, and writes the records in
+order. No two records have the same key, so the cut between equal records does not matter.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SortedPart:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Neighbouring blocks of a run, and where the first of them begins in its file."""
+    """Contiguous blocks of a run, and the offset of the first one in its file."""
 
     run: str
     numbers: range
@@ -60,7 +60,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Range:
-    """The records with `low <= key < high` of some runs (None: no bound), and the file that they are written to."""
+    """The records with `low <= key < high` of some runs (None: no bound), and the target file."""
 
     sources: tuple[Blocks, ...]
     low: Key | None
@@ -80,21 +80,21 @@ def merge(
     tuning: Tuning,
     frame: Frame | None = None,
 ) -> list[list[SortedPart]]:
-    """The parts of each group of runs in their order; a single run is such a part, unless something stands in between.
+    """Merge each group of runs into ordered parts. A single run is already such a part, unless text separates records.
 
     Args:
         spark: runs the tasks.
-        part_store: where the runs and parts are.
+        part_store: the store of runs and parts.
         run_groups: groups of runs; each group is merged by itself.
         columns: the columns of the new parts' indexes besides the sizes.
-        folder: where in the depot the parts go.
-        most: bytes of a range, of which a task holds about four times as many.
-        tuning: the least bytes of a range, and how many the driver merges itself.
-        frame: knows what stands between the records.
+        folder: the folder of the parts in the depot.
+        most: the bytes of a range. A task needs about four times as much memory.
+        tuning: the least bytes of a range, and the bytes that the driver merges itself.
+        frame: provides the text between the records.
 
     Raises:
-        OSError: a run is not as it was written, or a part cannot be written.
-        Unfit: a record cannot be.
+        OSError: a run differs from what was written, or a part cannot be written.
+        Unfit: a record cannot be written.
     """
     most, enough = max(most, tuning.merge_range_bytes), 0 if frame else 1
     groups = [
@@ -151,7 +151,7 @@ class _Run:
 
     @property
     def weights(self) -> Iterator[tuple[Key, int]]:
-        """The bytes of each block that a task has to hold, by the block's first key."""
+        """The bytes of each block that a task must hold, by the block's first key."""
         for first, size, index_size in zip(self.firsts, self.sizes, self.index_sizes, strict=True):
             yield first, size + index_size
 
@@ -175,7 +175,7 @@ class _Run:
 
 
 def _write(part_store: PartStore, wanted: Range) -> SortedPart:
-    """Write a range; gives the part, whose path is another one where a task is tried again."""
+    """Write a range. Returns the part, whose path is a new one if a task is tried again."""
     taken = 0
     found = [each for blocks in wanted.sources for each in _read(part_store, blocks, wanted.low, wanted.high)]
     path = f"{wanted.target}.{uuid.uuid4().hex}"

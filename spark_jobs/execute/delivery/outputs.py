@@ -1,4 +1,4 @@
-"""Putting the part files of each output together: as they are, in order, or cut into numbered files."""
+"""Assembles the part files of each output: as they are, in order, or split into numbered files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Material:
-    """The material from which the outputs of a run are put together.
+    """The material from which the outputs of a run are assembled.
 
     Args:
         plan: the plan.
@@ -76,7 +76,7 @@ def _folders(wanted: targets.Targets, draft: Draft[FilePath]) -> dict[str, str]:
 
 
 def _waiting(wanted: targets.Targets, draft: Draft[FilePath]) -> str:
-    """The folder of records for tables without a folder: in a store if there is one, so that all tasks can use it."""
+    """The folder of records for tables without a folder: in a store if there is one, so that all tasks reach it."""
     return next(filter(location.is_uri, _folders(wanted, draft).values()), str(draft.home))
 
 
@@ -89,15 +89,15 @@ def assemble(
     *,
     is_shown: bool = False,
 ) -> dict[str, tuple[str, ...]]:
-    """Put the parts of each output together; gives the paths of its files, without the files of facts.
+    """Assemble the outputs. Returns the paths of each output's files, without sidecars.
 
     Args:
         material: the parts.
-        spark: merges what has to be sorted.
+        spark: runs tasks that merge sorted outputs.
         wanted: the outputs.
-        draft: gets the files.
-        tables: the tables among the outputs, which get their files by themselves.
-        is_shown: whether the files are only looked at, each in one range.
+        draft: receives the files.
+        tables: the tables among the outputs, whose files are written into their own folders.
+        is_shown: the files are only displayed, each as one range.
     """
     written: dict[str, tuple[str, ...]] = {}
     for target in wanted.outputs:
@@ -124,7 +124,7 @@ def assemble(
 
 
 def _of_table(material: Material, target: targets.OutputFiles, part_store: destination.PartStore) -> Content:
-    """The records of a table, for people."""
+    """The records of a table, for display."""
     run = material.run
     writer = cast("ColumnWriter", output_run.writer(target.step, run.undeclared[target.name], run.undeclared_type))
     parts = [destination.whole(part.path, part.bytes) for part in material.products.take(target.name) if part.records]
@@ -139,21 +139,21 @@ class _Assembly:
     target: targets.OutputFiles
     there: Destination[FilePath]
     draft: Draft[FilePath]
-    #: The folder where records of tables without a folder wait.
+    #: The folder of records for tables without a folder.
     waiting: str
     is_shown: bool
     table: Target | None = None
     written: list[str] = field(default_factory=list)
-    #: The files of a compressed output, until all are known: they are compressed together.
+    #: The files of a compressed output, collected to be compressed together.
     _files: dict[FilePath, Content] = field(default_factory=dict)
     #: The bytes of each file that the draft has received.
     _sizes: dict[str, int] = field(default_factory=dict)
 
     def put_together(self, spark: SparkSession) -> None:
-        """Write all files of the output, and note their names."""
+        """Write all files of the output, and record their names."""
         ranges, counts = self._ranges()
         if not ranges:
-            return  # There is a file for each input file, and there was none.
+            return  # The output has a file for each input file, and there was none.
         step, share = self.target.step, self.material.run.memory_share
         if step.sort_order and any(ranges):
             columns = [records.GROUP] if step.split and step.split.group_key else []
@@ -186,7 +186,7 @@ class _Assembly:
                 self._sidecar(delivery.path, count, sum(self._sizes[path] for path in self.written[first:end]))
 
     def _ranges(self) -> tuple[list[list[merging.SortedPart]], list[int]]:
-        """The ranges of each file, and how many records they have; of very many parts nothing else is kept."""
+        """The ranges of each file, and their numbers of records. For very many parts nothing else is kept in memory."""
         if not self.target.step.has_path:
             found = [part for part in self.material.products.take(self.target.name) if part.bytes or part.records]
             ranges = [merging.SortedPart(destination.whole(part.path, part.bytes), part.note) for part in found]
@@ -217,7 +217,7 @@ class _Assembly:
         return registry.named(self.target.step.format).is_typed
 
     def _to_table(self, spark: SparkSession, table: Target, ranges: list[PartRange]) -> None:
-        """Write files in the folder of a table. They are invisible before the commit."""
+        """Write files into the folder of a table. They are invisible before the commit."""
         from spark_jobs.execute.delivery.tables.output import Records, Room  # other runs need no Arrow for tables
 
         run, step = self.material.run, self.target.step
@@ -239,7 +239,7 @@ class _Assembly:
         self.written += [str(each.path) for each in self.target.deliveries]
 
     def _converted(self, spark: SparkSession, ranges: list[list[PartRange]]) -> list[list[PartRange]]:
-        """Files for ranges: each file is one range then."""
+        """Convert ranges to files, each of which is one range."""
         folder, part_store = self._folder, self.draft.part_store
         writer, moved = cast("ColumnWriter", self._writer), self.target.step.is_indexed
         tuning = self.material.run.tuning
@@ -263,7 +263,7 @@ class _Assembly:
             self._files[path] = content
 
     def _deliver(self, spark: SparkSession) -> None:
-        """Give the draft the files that were held back."""
+        """Hand the collected files to the draft."""
         if not self._files:
             return
         contents, compression = [*self._files.values()], self.target.step.compression
@@ -298,14 +298,14 @@ class _Assembly:
         self._put(path, content)
 
     def _of_begun(self, parts: Sequence[PartRange]) -> Content:
-        """A file of a part that begins as the file does; several are joined where they are only looked at."""
+        """A file from parts that already begin like the file. Several are joined only for display."""
         first, *others = parts
         begun = len(self._writer.start)
         rest = [replace(part, start=begun, size=part.size - begun) for part in others]
         return Content((first, *rest), b"", self._writer.separator, self._writer.end, uses_up=not rest)
 
     def _chunks(self, spark: SparkSession, path: FilePath, parts: Sequence[PartRange], split: ChunkRule) -> None:
-        """Write numbered files, and remove those of an earlier run, so that all files belong to one run."""
+        """Write numbered files, and remove numbered files of an earlier run, so that all belong to one run."""
         writer, step = self._writer, self.target.step
         later = writer.start if split.repeat_header else writer.continued
         around = (0, 0) if self._is_converted else (len(writer.start), len(later))
@@ -332,11 +332,11 @@ class _Assembly:
                 self.draft.remove(path.with_name(name))
 
     def _parts(self, folder: FilePath, own: Sequence[merging.SortedPart]) -> None:
-        """Publish a file for each part; files of an earlier run that are not written again are removed."""
+        """Publish a file for each part. Files of an earlier run that are not replaced are removed."""
         stale = {each.name for each in parts.existing(self.there, folder)}
         for number in range(max(len(own), 1)):
             path = parts.named(folder, self.target.step, number)
-            self._whole(path, own[number : number + 1])  # without a record, a file that says so
+            self._whole(path, own[number : number + 1])  # without records, one empty file is written
             stale.discard(path.name)
         for name in sorted(stale):
             self.draft.remove(folder / name)
@@ -364,7 +364,7 @@ class _Assembly:
 
 
 def _framed(parts: Sequence[PartRange], joined: Joined) -> Content:
-    """Parts with what stands around them and their ranges."""
+    """The ranges of parts with the surrounding text."""
     ranges: list[PartRange] = []
     for part, segments in zip(parts, joined.parts, strict=True):
         at = 0

@@ -36,7 +36,7 @@ _Member = tuple[Segment, ...]
 
 @dataclass(frozen=True)
 class _Batch:
-    """Members that one task compresses, one after the other, into one file of the depot."""
+    """Members that one task compresses, one after another, into one file of the depot."""
 
     members: tuple[_Member, ...]
     target: str
@@ -55,16 +55,16 @@ def packed(
 
     Args:
         spark: runs the tasks.
-        part_store: where the parts are.
+        part_store: the store of parts.
         contents: the contents of the uncompressed files.
-        compression: how they are compressed.
-        folder: where in the depot the members go.
-        tuning: how many bytes a task compresses, and how many the driver compresses by itself.
+        compression: the compression.
+        folder: the folder of the members in the depot.
+        tuning: the bytes that a task compresses, and the bytes that the driver compresses itself.
 
     Raises:
-        OSError: a part is not as it was written, or a member cannot be.
+        OSError: a part differs from what was written, or a member cannot be written.
     """
-    # Others have seen it where only ranges of the parts are wanted.
+    # Parts of which only ranges are used have been checked before.
     for part in (part for content in contents for part in content.whole_parts):
         destination.check(part_store, part)
     files = [list(_members(content, MEMBER_BYTES)) for content in contents]
@@ -81,7 +81,7 @@ def packed(
 
 
 def _members(content: Content, most: int) -> Iterator[_Member]:
-    """The members of a file, at least one: each has `most` bytes, and the last one the rest."""
+    """The members of a file, at least one. Each has `most` bytes, and the last one the rest."""
     held: list[Segment] = []
     room = most
     for found in content.laid_out():
@@ -102,7 +102,7 @@ def _size(member: _Member) -> int:
 
 
 def _batches(members: Sequence[_Member], most_bytes: int) -> Iterator[tuple[_Member, ...]]:
-    """Neighbouring members that have about as many bytes as a task compresses."""
+    """Neighboring members whose bytes make a task of useful size."""
     held: list[_Member] = []
     size = 0
     for member in members:
@@ -116,7 +116,7 @@ def _batches(members: Sequence[_Member], most_bytes: int) -> Iterator[tuple[_Mem
 
 
 def _write(part_store: PartStore, wanted: _Batch) -> list[PartRange]:
-    """Compress members; gives where each is, under another name where a task is tried again."""
+    """Compress members. Returns their ranges; the path is a new one if a task is tried again."""
     path = f"{wanted.target}.{uuid.uuid4().hex}"
     found = []
     with durable.about(path), part_store.create(path) as sink:

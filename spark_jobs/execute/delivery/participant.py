@@ -3,18 +3,18 @@
 A run may publish into several places that know nothing of one another. So that it publishes into all of them or none,
 each of them is a *participant*, and one of them is the *home* of the run's journal (`joint.py:publish`):
 
-1. Every participant *prepares*: it does whatever may fail, shows nothing, and notes on its own side how it is completed
-   and where the home is. "Its own side" is writable only by users who may write the target as well: a prefix beside the
-   objects or the table, a staging table of the database with its comment.
-2. The home writes the journal, all at once or not at all. From here on the run has succeeded, whatever dies.
+1. Every participant *prepares*: it takes all steps that may fail, makes nothing visible, and notes on its own side how
+   to complete the work and the address of the home. "Its own side" is writable only by users who may also write the
+   target: a prefix next to the objects or the table, a staging table of the database with its comment.
+2. The home writes the journal, all at once or not at all. From now on the run has succeeded, whatever dies.
 3. The participants *complete*, in the order of their `Rank`.
-4. The journal goes.
+4. The home removes the journal.
 
-The journal has only addresses. So write access to one place does not give write access to another: the remains of a
-participant are completed from its own notes, and only if these name the home that asks for it.
+The journal contains only addresses. So write access to one place does not give write access to another: the remains of
+a participant are completed from its own notes, and only if these name the home that asks for it.
 
-A participant that is alone needs no journal, and is prepared without a home (None): it decides for itself, as a table's
-commit or a database's transaction does.
+A single participant needs no journal, and is prepared without a home (None): it decides for itself, like a table's
+commit or a database's transaction.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class Rank(enum.IntEnum):
-    """The order in which participants complete: first those that others can make fail, last those that nearly cannot.
+    """The order in which participants complete: the ones most likely to fail come first.
 
-    Should the first one refuse, nothing is visible yet, and the run takes everything back.
+    If the first one refuses, nothing is visible yet, and the run takes everything back.
     """
 
     #: A constraint, a lock, or another transaction may be in the way.
@@ -50,9 +50,9 @@ class Address:
     """The location of the notes with which a participant can be completed.
 
     Args:
-        kind: which module knows what lies there (`joint.py:KINDS`).
-        place: where, in words of that kind: a path, a URI, the name of a connection and a table. No credentials.
-        run: the execution id; what lies there is of this run.
+        kind: the kind of place, which selects a module (`joint.py:KINDS`).
+        place: the location in a form of that kind: a path, a URI, the name of a connection and a table. No credentials.
+        run: the execution id of the run that wrote the notes.
     """
 
     kind: str
@@ -60,15 +60,15 @@ class Address:
     run: str
 
     def as_json(self) -> dict[str, str]:
-        """The address as JSON has it."""
+        """The address as a JSON object."""
         return {"kind": self.kind, "place": self.place, "run": self.run}
 
     @classmethod
     def of(cls, found: Any) -> Address:
-        """The address that JSON has.
+        """Parse an address from a JSON object.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is no address.
         """
         if not isinstance(found, dict) or {type(found.get(name)) for name in ("kind", "place", "run")} != {str}:
             raise ValueError(found)
@@ -80,9 +80,9 @@ class Reach:
     """Access to places: the settings of `clinker.toml` except credentials.
 
     Args:
-        stores: how stores are reached.
+        stores: the settings of stores.
         connections: the URIs of databases by the names of their connections.
-        catalogs: the properties of catalogues of tables by their names.
+        catalogs: the properties of table catalogs by their names.
     """
 
     stores: StoreSettings = field(default_factory=StoreSettings)
@@ -94,10 +94,10 @@ class NotCompleted(Exception):
     """A participant could not complete, and knows whether anything is visible.
 
     Args:
-        cause: why.
-        is_visible: whether some output of the run may be visible there.
-        can_be_later: whether another attempt may complete it, after the cause is mended. False where somebody else has
-            changed the target: nobody may overwrite that.
+        cause: the error.
+        is_visible: some output of the run may be visible there.
+        can_be_later: another attempt may complete it, after the cause has been removed. False if somebody else has
+            changed the target, which must not be overwritten.
     """
 
     def __init__(self, cause: Exception, *, is_visible: bool, can_be_later: bool) -> None:
@@ -108,14 +108,14 @@ class NotCompleted(Exception):
 
 
 class Participant(Protocol):
-    """A place that a live run publishes into.
+    """A place into which a live run publishes.
 
     All calls come from the driver's main thread. `prepare` and `complete` are called once each, and in this order.
     """
 
     @property
     def rank(self) -> Rank:
-        """When it completes."""
+        """Its position in the order of completion."""
 
     @property
     def address(self) -> Address:
@@ -126,45 +126,46 @@ class Participant(Protocol):
         """Its name in messages: a folder, a URI, a table."""
 
     def prepare(self, home: Address | None) -> None:
-        """Do everything that may fail, and write down on its own side what completes it, durably; show nothing.
+        """Take all steps that may fail, and durably note on its own side how to complete the work. Show nothing.
 
-        That is: parts joined, uploads ready, staging tables filled, `if_exists` and versions looked at again. After
-        this `complete` is as short and as certain as the place allows.
+        For example, parts are joined, uploads finished, staging tables filled, and `if_exists` and versions checked
+        again. After this, `complete` is as short and as certain as the place allows.
 
         Args:
-            home: where the run decides. It has to be written down: a process that finds prepared work asks there
-                whether it counts (`joint.py:resolve`). None: this participant is alone and decides by completing.
+            home: the address at which the run decides, which must be noted: a process that finds prepared work asks
+                there whether it counts (`joint.py:resolve`). None: this is the only participant, which decides by
+                completing.
 
         Raises:
-            OSError, RunFailed: it cannot; the run publishes nothing.
+            OSError, RunFailed: preparing fails, so the run publishes nothing.
         """
 
     def complete(self) -> None:
         """Make the prepared work visible.
 
-        It must be possible to do this twice, by this process or by the next one: by the name of a transaction, a
-        staging table that is gone, a mark of an object.
+        Must be idempotent, also across processes: by the name of a transaction, a staging table that is gone, or the
+        mark of an object.
 
         Raises:
-            NotCompleted: it did not work, and the error says whether anything is visible.
-            OSError: it did not work, or nobody can tell; `is_completed` is asked.
+            NotCompleted: it failed, and the error knows whether anything is visible.
+            OSError: it failed, or the outcome is unknown; the caller asks `is_completed`.
         """
 
     def is_completed(self) -> bool:
-        """Whether it has completed.
+        """True if it has completed.
 
         Raises:
-            OSError: nobody can tell.
+            OSError: the answer is unknown.
         """
 
     def give_up(self) -> None:
-        """Remove the prepared work as far as possible; everything that is visible stays.
+        """Remove the prepared work as far as possible. Everything that is visible stays.
 
-        It is called when the run ends without having published, also where `prepare` has failed half-way. The next
-        run removes the rest.
+        It is called when the run ends without having published, even if `prepare` failed half-way. The next run removes
+        the rest.
 
         Raises:
-            OSError: something stays.
+            OSError: something remains.
         """
 
 
@@ -176,24 +177,24 @@ class Home(Protocol):
         """The address of the journal."""
 
     def announce(self, others: Sequence[Address]) -> None:
-        """Write down which participants will be prepared, before any of them is: a death leaves something there.
+        """Write the addresses of participants before any of them is prepared, so that remains of a dead run are found.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: they cannot be written.
         """
 
     def decide(self, others: Sequence[Address]) -> None:
-        """Write the journal, all at once and durably: from here on the run counts.
+        """Write the journal, atomically and durably. From now on the run counts.
 
         Raises:
-            OSError: it cannot be written, or nobody can tell; `take_back` follows.
+            OSError: it cannot be written, or the outcome is unknown; the caller calls `take_back`.
         """
 
     def take_back(self) -> bool:
-        """Remove the journal; False where it may still be there, and so decides. Does not fail."""
+        """Remove the journal. Returns False if it may still exist, and so decides. Does not fail."""
 
     def forget(self) -> None:
-        """Remove the journal once all have completed. Does not fail: the next run repeats it if the journal stays."""
+        """Remove the journal after all have completed. Does not fail: if it stays, the next run repeats this."""
 
     def stay(self) -> None:
         """Keep the note that nothing was decided, because a participant could not give up its prepared work."""
@@ -203,20 +204,20 @@ class DeadParticipant(Protocol):
     """The remains of a participant from a dead run. Calls may be repeated after a crash in the middle of them."""
 
     def complete(self) -> None:
-        """Make the prepared work visible, and remove all other remains; completed work stays as it is.
+        """Make the prepared work visible, and remove all other remains. Completed work stays as it is.
 
-        Where nothing is left there is nothing to do: a participant's remains go only when the run is decided. A target
-        that somebody else has changed meanwhile stays as it is, with a warning.
+        Without remains there is nothing to do, because they are removed only after the decision. If somebody else has
+        changed a target meanwhile, it stays as it is, with a warning.
 
         Raises:
-            OSError: it does not work; the journal stays, and the next attempt begins again.
+            OSError: it failed; the journal stays, and the next attempt begins again.
         """
 
     def remove(self) -> None:
         """Remove prepared and partly prepared work. Everything that is visible stays.
 
         Raises:
-            OSError: something stays.
+            OSError: something remains.
         """
 
 
@@ -225,10 +226,10 @@ class Answer(enum.Enum):
 
     #: It still runs: leave its drafts alone.
     LIVES = "lives"
-    #: It is dead, and its decided work is completed or removed by now. Anything that is still there was never decided.
+    #: It is dead, and its decided work has been completed or removed. Work that still exists was never decided.
     RESOLVED = "resolved"
 
 
 def as_json(addresses: Iterable[Address]) -> list[dict[str, str]]:
-    """Addresses as JSON has them."""
+    """Addresses as JSON objects."""
     return [each.as_json() for each in addresses]

@@ -1,6 +1,6 @@
 """Outputs that are folders of parts: the part of each task becomes a file of its own, and nothing is joined.
 
-The files are published like all others. Other files in the folder would be read with them, so a run refuses these.
+The files are published like all others. Readers of the folder would read any other files too, so a run refuses these.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _NAME = re.compile(r"part-\d{5,}\..*")
 
 
 def named(folder: FilePath, step: OutputStep, number: int) -> FilePath:
-    """The file of a part; numbers begin with 0."""
+    """The file of a part. Numbers begin with 0."""
     format = registry.named(step.format)
     ending = f"{format.ending or format.name}{compression.USUAL_ENDINGS[step.compression]}"
     return folder / f"part-{number:05}.{ending}"
 
 
 def existing(there: Destination[FilePath], folder: FilePath) -> list[FilePath]:
-    """The files in a folder that readers would take for records: names without a leading dot or underscore."""
+    """The files in a folder that readers would read as records: names without a leading dot or underscore."""
     return [folder / name for name in there.names(folder) if not name.startswith((".", "_"))]
 
 
 def refuse_others(there: Destination[FilePath], folder: FilePath, step: OutputStep) -> None:
-    """Stop where a file is in the folder's place, or the folder has what no run has written as a part.
+    """Stop if a file has the folder's path, or the folder contains files that no run has written as parts.
 
     Raises:
-        RunFailed: that is so; no consent covers it.
+        RunFailed: this is the case; no option allows it.
     """
     standing = there.standing(folder)
     if standing in (FileType.FILE, FileType.OTHER):

@@ -1,4 +1,4 @@
-"""All places that files are written to, as one destination: local folders, and stores where a path leads there."""
+"""All destinations of files as one: local folders, and stores for paths that lead there."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def destinations(reach: Reach, tuning: Tuning = DEFAULT) -> Destinations:
     """The destinations of files.
 
     Args:
-        reach: how they are reached.
-        tuning: how many bytes of small files the driver sends to a store by itself.
+        reach: access to stores.
+        tuning: the bytes of small files that the driver itself sends to a store.
     """
 
     def store() -> ObjectFiles:
@@ -36,7 +36,7 @@ def destinations(reach: Reach, tuning: Tuning = DEFAULT) -> Destinations:
 
 
 def files(reach: Reach, path: FilePath) -> PartStore:
-    """The files of the place where a path leads, to look at and to read them.
+    """The files of a path's destination, for reading.
 
     Raises:
         StoreError: the client of the store is not installed, or cannot be made.

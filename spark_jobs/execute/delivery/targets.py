@@ -1,4 +1,4 @@
-"""Target paths of a run's outputs and dead letters, and the files that exist there already."""
+"""The target paths of a run's outputs and dead letters, and the existing files at these paths."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from spark_jobs.plan.options import RunOptions
     from spark_jobs.stores.location import FilePath
 
-#: A message names so many paths.
+#: The number of paths that a message shows.
 _SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """A file of an output, before it is split; about an input file where each has one of its own."""
+    """A file of an output before splitting, and its input file if each input file has an output file of its own."""
 
     path: FilePath
     source_file: str | None = None
@@ -48,20 +48,20 @@ class OutputFiles:
 
     @property
     def sidecars(self) -> list[FilePath]:
-        """The files of facts beside its files."""
+        """The `write_meta` files of its files."""
         return [sidecar(each.path) for each in self.deliveries] if self.step.write_meta else []
 
     @property
     def paths(self) -> list[FilePath]:
-        """The paths of its files; of a split output the one before it is split, of a folder of parts the first part."""
+        """The paths of its files; for a split output the unsplit path, for a folder of parts the first part."""
         return [self.first(each) for each in self.deliveries] + self.sidecars
 
     def first(self, delivery: Delivery) -> FilePath:
-        """A file that is surely written, or a chunk of it."""
+        """A file that is certainly written, or the first chunk of it."""
         return parts.named(delivery.path, self.step, 0) if self.step.parts else delivery.path
 
     def in_the_way(self, there: Destination[FilePath]) -> list[FilePath]:
-        """The files that exist and would be replaced; none of a table, which keeps its rows."""
+        """The existing files that would be replaced; none for a table, which keeps its rows."""
         if self.step.is_table:
             return []
         if self.step.parts:
@@ -75,7 +75,7 @@ class OutputFiles:
 
 
 def _listed(found: Sequence[str]) -> str:
-    """The first of some paths, and how many more there are: a folder may have a million parts."""
+    """The first of some paths, and the number of the others: a folder may have a million parts."""
     more = len(found) - _SHOWN
     return ", ".join(found[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
@@ -104,17 +104,17 @@ class Targets:
 
     @property
     def paths(self) -> list[FilePath]:
-        """All of them."""
+        """All files."""
         kept = [] if self.bookmark is None else [self.bookmark]
         return [path for target in self.outputs for path in target.paths] + [*self.dlq_paths.values(), *kept]
 
     @property
     def folders(self) -> list[FilePath]:
-        """The folders that get them."""
+        """The folders of the files."""
         return [*dict.fromkeys(path.parent for path in self.paths)]
 
     def in_the_way(self) -> list[FilePath]:
-        """The files that exist and would be replaced."""
+        """The existing files that would be replaced."""
         return [path for target in self.outputs for path in target.in_the_way(self.there)] + self.dlq_files_in_the_way()
 
     def dlq_files_in_the_way(self) -> list[FilePath]:
@@ -125,13 +125,13 @@ class Targets:
 def resolve(
     plan: plans.Plan, identity: Identity, options: RunOptions, there: Destination[FilePath], files: Inputs | None = None
 ) -> Targets:
-    """The final paths of a run, and where they are.
+    """The final paths of a run, and their destinations.
 
     Without the inputs, outputs with a file for each input file have none yet.
 
     Raises:
-        RunFailed: two outputs, or two input files of one, would be written to the same file (E322), or the name of
-            an input file, or a link, leads to another folder (E-SEC-001).
+        RunFailed: two outputs, or two input files of one output, would be written to the same file (E322); or the
+            name of an input file, or a link, leads to another folder (E-SEC-001).
     """
     values = {
         "execution_id": identity.execution_id,
@@ -163,7 +163,7 @@ def resolve(
 
 
 def _bookmark(plan: plans.Plan) -> FilePath | None:
-    """The path of the bookmark: as the pipeline or the workspace says, or next to the first output."""
+    """The path of the bookmark: as configured by the pipeline or the workspace, or next to the first output."""
     if not plan.is_incremental:
         return None
     if plan.bookmark is not None:
@@ -191,7 +191,7 @@ def _path(plan: plans.Plan, rendered: str) -> FilePath:
 
 
 def _files(step: OutputStep, found: Inputs | None) -> Iterable[tuple[str | None, dict[str, str]]]:
-    """The input files for each of which an output has a file, with the values of their path tokens."""
+    """The input files for which an output has a file each, with the values of their path tokens."""
     if step.by_file is None:
         return [(None, {})]
     if found is None:
@@ -212,7 +212,7 @@ def _files(step: OutputStep, found: Inputs | None) -> Iterable[tuple[str | None,
 
 
 def _from_root(name: str) -> str:
-    """A file's path without its leading slashes; bucket and key of an object."""
+    """A file's path without leading slashes; for an object its bucket and key."""
     return name.partition("://")[2] if location.is_uri(name) else name.lstrip("/")
 
 
@@ -235,17 +235,17 @@ def _is_taken(there: Destination[FilePath], path: FilePath, step: OutputStep) ->
 
 
 def _refuse_escapes(found: Targets, base_dir: FilePath) -> None:
-    """Refuse files whose real path is outside the base folder; checked again here, where all tokens have values."""
-    for path in dict.fromkeys(replace(found, bookmark=None).paths):  # an option says where the bookmark is
+    """Refuse files whose real path is outside the base folder. Checked again here, when all tokens have values."""
+    for path in dict.fromkeys(replace(found, bookmark=None).paths):  # the bookmark's path is set by an option
         if not paths.is_inside(path, base_dir):
             message = f'path escapes base directory via symlink: "{path}" -> "{found.there.real(path)}"'
             raise RunFailed(ExitCode.CONFIG, "E-SEC-001", message)
 
 
 def _refuse_same(found: Targets) -> None:
-    """No two files of a run are one, and none is among the parts of an output.
+    """Refuse two files with the same path, and files inside an output's folder of parts.
 
-    Asked again here, where links are followed and input files are known.
+    It is checked again here, because links are followed and input files are known.
     """
     writers: dict[str, list[str]] = {}
     for target in found.outputs:
@@ -299,7 +299,7 @@ def check(targets: Targets, options: RunOptions) -> None:
 def refuse_existing(targets: Targets, options: RunOptions) -> None:
     """Stop if a file would be replaced without consent; `--force` and `if_exists` are consent.
 
-    This is asked again before publishing, because another run may have published meanwhile.
+    This is checked again before publishing, because another run may have published meanwhile.
     """
     for target in targets.outputs:
         if target.step.parts and not target.step.is_table:
@@ -337,7 +337,7 @@ def refuse_existing(targets: Targets, options: RunOptions) -> None:
 
 
 def refuse_own_files(plan: plans.Plan, found: Inputs, targets: Targets) -> None:
-    """Refuse outputs that would replace the pipeline file or an input: no consent covers them."""
+    """Refuse outputs that would replace the pipeline file or an input. No option allows that."""
     real = RealPaths()
     own = {_real(real, str(plan.path)): "the pipeline itself"}
     for name, scan in found.scans.items():

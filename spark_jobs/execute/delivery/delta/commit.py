@@ -1,7 +1,7 @@
-"""The commit of a Delta table (see `tables/commit.py`): the log has its id as an application's transaction.
+"""The commit of a Delta table (see `tables/commit.py`): the log stores its id as an application's transaction.
 
-A commit that replaces files needs the version that the run saw when it began: if somebody else has committed
-meanwhile, the run ends. Appended files do not depend on the version.
+A commit that replaces files requires the version that the run saw when it began. If somebody else has committed since
+then, the run ends. Appended files do not depend on the version.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ if TYPE_CHECKING:
 #: The kind of its addresses.
 KIND = "delta-table"
 _APPLICATION = "clinker-{}"
-#: The characters that the library leaves as they are in paths, beside letters and digits of ASCII.
+#: The characters that the library does not escape in paths, besides ASCII letters and digits.
 _UNESCAPED = "!$&'()+,-./:;=@_~"
 
 
 @dataclass(frozen=True)
 class Removed:
-    """A file that a commit takes out of the table.
+    """A file that a commit removes from the table.
 
     Args:
-        path: where it is in the table's folder.
-        size: its bytes.
-        partition: the values of the columns that are not in it, as texts.
-        vector: its deletion vector, as the log describes it; None where it has none.
+        path: its path in the table's folder.
+        size: its size in bytes.
+        partition: the values of the partition columns, which are not in the file, as texts.
+        vector: its deletion vector, as the log describes it; None if it has none.
     """
 
     path: str
@@ -68,18 +68,18 @@ class Removed:
 
 @dataclass(frozen=True)
 class Commit(tables.NotedCommit):
-    """A commit to a Delta table, as its note has it.
+    """A commit to a Delta table, in the form of its note.
 
     Args:
         run: the execution id.
-        mode: whether rows are appended, overwritten or merged.
-        version: the version that the run has looked at; None where there was no table.
-        schema: the columns of the table, as the log has them.
+        mode: the write mode: append, overwrite or merge.
+        version: the version that the run has seen; None if there was no table.
+        schema: the columns of the table, as in the log.
         new_columns: the columns that the commit adds.
         partition_by: the columns by which the table is partitioned.
-        files: the files.
+        files: the files that the commit adds.
         token: identifies the commit, also among runs with the same execution id.
-        removed: the files that were written again without some rows, where records are merged.
+        removed: the files that were rewritten without some rows, in a merge.
     """
 
     mode: Mode
@@ -95,17 +95,17 @@ class Commit(tables.NotedCommit):
 
     @property
     def application(self) -> str:
-        """The id under which the log knows that it is done."""
+        """The id with which the log records the commit."""
         return _APPLICATION.format(f"{self.run}-{self.token}" if self.token else self.run)
 
     @property
     def of_columns(self) -> str:
-        """The id under which the log knows that its new columns are there, in a version of their own."""
+        """The id with which the log records the commit's new columns, in a version of their own."""
         return f"{self.application}-columns"
 
     @property
     def replaces(self) -> bool:
-        """Whether files that are there go."""
+        """True if the commit removes existing files."""
         return self.mode is not Mode.APPEND
 
 
@@ -116,10 +116,10 @@ class Place(TableFolder):
     inner: ClassVar[str] = "_delta_log"
 
     def table(self) -> DeltaTable | None:
-        """The table in its newest version; None where there is none.
+        """The table in its newest version; None if there is none.
 
         Raises:
-            OSError: nobody can tell.
+            OSError: the answer is unknown.
         """
         try:
             return log.found(self.root, self.name, self.stores)
@@ -132,10 +132,10 @@ class Place(TableFolder):
         return reader.Place(Path("/"), self.root, stores=self.stores, allow_outside=True)
 
     def add_version(self, number: int, data: bytes, token: str) -> bool:
-        """Write a version of the log as a whole, unless there is one; says whether it was written.
+        """Write a version of the log atomically, unless it exists. Returns True if it was written.
 
         Raises:
-            OSError: it cannot be written, or nobody can tell.
+            OSError: it cannot be written, or the answer is unknown.
         """
         name = f"{number:020d}.json"
         if not self._is_local:
@@ -156,7 +156,7 @@ class Place(TableFolder):
         return True
 
     def _add_by_draft(self, name: str, data: bytes, token: str) -> bool:
-        """Write a file under another name first, where the file system has none without a name."""
+        """Write a file under another name first, for file systems without unnamed files."""
         draft = self._folder_of_notes / f".clinker-{token}.version"
         try:
             durable.write_file(draft, data)
@@ -170,11 +170,11 @@ class Place(TableFolder):
 
 
 def _link_unnamed(folder: Path, name: str, data: bytes) -> None:
-    """Write a file that gets its name once it is whole: a death leaves nothing.
+    """Write a file that gets its name only when it is complete, so that a crash leaves nothing.
 
     Raises:
-        FileExistsError: there is one with this name.
-        OSError: the file system has no files without names, or the file cannot be written.
+        FileExistsError: a file with this name exists.
+        OSError: the file system has no unnamed files, or the file cannot be written.
     """
     if not hasattr(os, "O_TMPFILE"):
         raise OSError(None, "this system has no files without names", str(folder))
@@ -184,7 +184,7 @@ def _link_unnamed(folder: Path, name: str, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-            # With a folder given, the link of the system to the open file is followed.
+            # With a folder given, the system's link to the open file is followed.
             os.link(f"/proc/self/fd/{file.fileno()}", name, src_dir_fd=held, dst_dir_fd=held)
     finally:
         os.close(held)
@@ -255,17 +255,17 @@ def _is_done(commit: Commit, table: DeltaTable | None) -> bool:
 
 
 def _seen(commit: Commit, table: DeltaTable | None) -> int | None:
-    """The version that the run has seen, or made of that one by its new columns."""
+    """The version that the run has seen, or the version that its new columns made from it."""
     if table is None or commit.version is None or table.transaction_version(commit.of_columns) is None:
         return commit.version
     return commit.version + 1
 
 
 def _refuse_changed(place: Place, commit: Commit, table: DeltaTable | None) -> None:
-    """Refuse to commit to a table that is another one by now.
+    """Refuse to commit to a table that has changed since the run saw it.
 
     Raises:
-        RunFailed: it is (E912).
+        RunFailed: the table has changed (E912).
     """
     now = None if table is None else table.version()
     text = ""
@@ -285,11 +285,11 @@ def _refuse_changed(place: Place, commit: Commit, table: DeltaTable | None) -> N
 
 
 def _commit(place: Place, commit: Commit) -> None:
-    """Commit, if that was not done yet.
+    """Commit, if that has not been done yet.
 
     Raises:
-        RunFailed: the table is another one by now (E912).
-        OSError: it does not work, or nobody can tell.
+        RunFailed: the table has changed (E912).
+        OSError: the commit fails, or its outcome is unknown.
     """
     from deltalake import Schema
     from deltalake.exceptions import CommitFailedError, DeltaError
@@ -360,7 +360,7 @@ def _commit(place: Place, commit: Commit) -> None:
 
 
 def _add_columns(table: DeltaTable, commit: Commit, fields: list[DeltaField]) -> None:
-    """Add the new columns, in a version of their own that whoever completes the commit knows for the run's.
+    """Add the new columns in a version that is marked as the run's, so that a recovering process recognizes it.
 
     Raises:
         CommitFailedError: somebody else has committed, and the run replaces rows that it saw.
@@ -376,13 +376,14 @@ def _add_columns(table: DeltaTable, commit: Commit, fields: list[DeltaField]) ->
 
 
 def _replaced(place: Place, commit: Commit, table: DeltaTable) -> tuple[Sequence[Removed], bool]:
-    """The files that are replaced, and whether the library can name them.
+    """The replaced files, and True if the library can name them.
 
-    It names none with a deletion vector, unless all files of the table go. And it spells paths anew: Spark, for one,
-    leaves letters beyond ASCII as they are. Readers compare paths as they are written, so the file would stay.
+    It cannot name files with a deletion vector, unless all files of the table are removed. It also spells paths
+    differently from other writers: Spark, for one, does not escape letters outside ASCII. Readers compare paths as
+    written, so such a file would not be removed.
 
     Raises:
-        OSError: the log does not say with which deletion vectors.
+        OSError: the log does not name the deletion vectors.
     """
     if commit.mode is Mode.APPEND:
         return (), True
@@ -412,16 +413,16 @@ def _replaced(place: Place, commit: Commit, table: DeltaTable) -> tuple[Sequence
 
 
 def _spelled(path: str) -> str:
-    """A path as the library writes it into the log, however it was written there before."""
+    """A path as the library writes it into the log, whatever its spelling was."""
     return quote(path, safe=_UNESCAPED)
 
 
 def _commit_by_name(place: Place, commit: Commit, table: DeltaTable, removed: Sequence[Removed]) -> None:
-    """Commit the removal of files that the library cannot name: those with deletion vectors, or with other spellings.
+    """Commit the removal of files that the library cannot name, because of deletion vectors or other spellings.
 
     Raises:
         CommitFailedError: somebody else has written the version.
-        OSError: it does not work, or nobody can tell.
+        OSError: the commit fails, or its outcome is unknown.
     """
     from deltalake.exceptions import CommitFailedError
 

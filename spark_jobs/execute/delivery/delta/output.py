@@ -1,4 +1,4 @@
-"""Outputs that are Delta tables: whether records fit the table, and the files that tasks write of them."""
+"""Outputs that are Delta tables: they match records with the table, and tasks write its files."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ _FEATURES = frozenset(
     | {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "changeDataFeed", "typeWidening"}
 )
 _LAST_PLAIN_WRITER = 4
-#: From this version of the protocol on, a table lists its features.
+#: Since this version of the protocol, a table lists its features.
 _LISTING_WRITER = 7
 
 
 @dataclass(kw_only=True)
 class TableOutput(Target):
-    """The table of an output, as the run has found it when it began.
+    """The table of an output, in the state in which the run found it.
 
     Args:
         options: the options of the output.
-        place: where it is.
-        version: its version; None where there is none yet.
+        place: the folder of the table.
+        version: its version; None if there is no table yet.
     """
 
     options: DeltaWrite
@@ -109,7 +109,7 @@ class TableOutput(Target):
             self.refuse("records of the table must not be replaced: it has `delta.appendOnly`")
 
     def layout(self, written: Schema) -> tuple[Layout, pa.Schema, tuple[str, ...]]:
-        """Give the layout of files with some columns; also the columns of the table afterwards, and the new ones.
+        """The layout of files with the written columns, the columns of the table afterwards, and the new columns.
 
         Raises:
             RunFailed: a column does not fit the table (E912).
@@ -123,7 +123,7 @@ class TableOutput(Target):
         if self.schema is None:
             return Layout(pa.schema(fields), parts), pa.schema(fields), ()
         if self.options.mode is Mode.MERGE:
-            # Replaced rows hand these on.
+            # Replaced rows supply the values of these columns.
             names = {column.name for column in fields}
             fields += [pa.field(column.name, column.type) for column in self.schema if column.name not in names]
         return Layout(pa.schema(fields), parts), pa.schema([*self.schema, *new]), tuple(f.name for f in new)
@@ -171,13 +171,13 @@ class TableOutput(Target):
         )
 
     def _files_there(self) -> Sequence[InputFile]:
-        """The files of the version that the run has looked at."""
+        """The files of the version that the run has seen."""
         if self.version is None:
             return ()
         return log.files(DeltaRead(version=self.version), self.place.as_source, self.options.key)
 
     def _removed(self, files: Sequence[InputFile]) -> tuple[Removed, ...]:
-        """Files that were written again, as the log has them.
+        """Rewritten files, as the log describes them.
 
         Raises:
             RunFailed: the log cannot be read.
@@ -200,7 +200,7 @@ def _with_nulls(file: Added) -> list[str]:
 
 
 def _removed(file: InputFile) -> Removed:
-    """A file that was written again, as the log has it."""
+    """A rewritten file, as the log describes it."""
     about = file.table
     values = {name: text_of(about.partition[name].as_py()) for name in about.snapshot.partition_by}
     return Removed(file.path.removeprefix(f"{about.snapshot.root}/"), file.size, values)

@@ -1,8 +1,8 @@
 """The commit of an Iceberg table (see `tables/commit.py`): its id is in the summary of the snapshot that it makes.
 
-New tables, new columns and files become visible by one change of the catalogue. A commit that replaces files counts on
-the snapshot that the run has looked at when it began: should somebody else have committed meanwhile, the run ends.
-Appended files do not mind.
+New tables, new columns and files become visible by one change of the catalog. A commit that replaces files requires the
+snapshot that the run saw when it began. If somebody else has committed since then, the run ends. Appended files do not
+depend on the snapshot.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 #: The kind of its addresses.
 KIND = "iceberg-table"
-#: Files are appended so many times, while other writers are faster, with so many seconds between.
+#: The number of attempts to append files while other writers are faster, and the waiting times between, in seconds.
 _MOST_TRIES, _FIRST_WAIT, _LONGEST_WAIT = 10, 0.1, 5
-#: Errors of the library after which nothing is committed later.
+#: Errors of the library after which no commit can still happen.
 _CERTAIN = frozenset(
     {"BadRequestError", "UnauthorizedError", "AuthorizationExpiredError", "ForbiddenError", "NoSuchTableError"}
     | {"OAuthError", "TooManyRequestsError"}
@@ -53,24 +53,24 @@ _COMMIT = "clinker.commit"
 
 @dataclass(frozen=True)
 class Commit(tables.NotedCommit):
-    """A commit to an Iceberg table, as its note has it.
+    """A commit to an Iceberg table, in the form of its note.
 
     Args:
         run: the execution id.
         token: identifies the commit, also among runs with the same execution id.
-        mode: whether rows are appended, overwritten or merged.
-        catalog: the name of the catalogue.
+        mode: the write mode: append, overwrite or merge.
+        catalog: the name of the catalog.
         table: the table with its namespace.
-        location: where the table is, as the catalogue says.
-        uuid: tells the table from others that had its name; empty where there was no table.
-        snapshot: the snapshot that the run has looked at; None where there was none.
-        columns: the number of the columns that the run has looked at.
-        schema: the columns that the table has then, as its specification writes them.
+        location: the location of the table in the catalog.
+        uuid: distinguishes the table from others of its name; empty if there was no table.
+        snapshot: the snapshot that the run has seen; None if there was none.
+        columns: the id of the schema that the run has seen.
+        schema: the columns of the table after the commit, in the notation of the Iceberg specification.
         new_columns: the columns that the commit adds.
-        spec: the number of the partitions that the run has looked at.
-        partition_by: the partition fields of the table, as pipelines write them.
-        files: the files.
-        removed: where the files are that were written again without some rows, as `catalog.place_of` has them.
+        spec: the id of the partition spec that the run has seen.
+        partition_by: the partition fields of the table, in the notation of pipelines.
+        files: the files that the commit adds.
+        removed: the locations of files that were rewritten without some rows, as `catalog.place_of` returns them.
     """
 
     token: str
@@ -92,23 +92,23 @@ class Commit(tables.NotedCommit):
 
     @property
     def id(self) -> str:
-        """The id under which a snapshot says that it is done."""
+        """The id with which a snapshot records the commit."""
         return f"{self.run}-{self.token}"
 
     @property
     def replaces(self) -> bool:
-        """Whether files that are there go."""
+        """True if the commit removes existing files."""
         return self.mode is not Mode.APPEND
 
 
 @dataclass
 class Place(TableFolder):
-    """The folder of an Iceberg table, and how its catalogue knows it.
+    """The folder of an Iceberg table, and its identity in the catalog.
 
     Args:
-        catalog: the name of the catalogue.
+        catalog: the name of the catalog.
         table: the table with its namespace.
-        reach: how the catalogue is reached.
+        reach: access to the catalog.
     """
 
     catalog: str
@@ -118,10 +118,10 @@ class Place(TableFolder):
     inner: ClassVar[str] = "metadata"
 
     def opened(self) -> Catalog:
-        """The catalogue.
+        """The catalog.
 
         Raises:
-            OSError: it cannot be asked.
+            OSError: it does not answer.
         """
         try:
             return catalogs.opened(self.catalog, self.reach.catalogs, self.stores)
@@ -129,10 +129,10 @@ class Place(TableFolder):
             raise OSError(None, error.message, self.name) from error
 
     def found(self, catalog: Catalog) -> Table | None:
-        """The table in its newest state; None where there is none.
+        """The table in its newest state; None if there is none.
 
         Raises:
-            OSError: nobody can tell.
+            OSError: the answer is unknown.
         """
         try:
             return catalogs.table(catalog, self.table)
@@ -167,7 +167,7 @@ class TableCommit(tables.TableCommit):
         self._refuse_changed(self.place.found(self.place.opened()))
 
     def publish(self) -> None:
-        """See `tables.TableCommit`. Files are appended again where another writer came first."""
+        """See `tables.TableCommit`. Files are appended again if another writer was faster."""
         from pyiceberg.exceptions import CommitFailedException
 
         catalog = self.place.opened()
@@ -191,11 +191,11 @@ class TableCommit(tables.TableCommit):
             return
 
     def _failed(self, catalog: Catalog, error: Exception) -> None:
-        """Translate an error of the library, unless the commit has succeeded all the same.
+        """Translate an error of the library, unless the commit has succeeded despite it.
 
         Raises:
             RunFailed: somebody else was faster (E912).
-            OSError: it does not work, or nobody can tell.
+            OSError: the commit fails, or its outcome is unknown.
         """
         from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError, ValidationException
 
@@ -218,7 +218,7 @@ class TableCommit(tables.TableCommit):
         return _is_done(self.commit, self.place.found(self.place.opened()))
 
     def _begun(self, catalog: Catalog, table: Table | None) -> Transaction:
-        """A transaction that makes the table or its new columns, where there are any."""
+        """A transaction that creates the table or its new columns, if there are any."""
         from pyiceberg.table.update import AssertCurrentSchemaId, AssertDefaultSpecId
 
         commit = self.commit
@@ -228,7 +228,7 @@ class TableCommit(tables.TableCommit):
             changes: Transaction = catalog.create_table_transaction(commit.table, columns, commit.location, spec)
         else:
             changes = table.transaction()
-            # Whoever changes these from now on is seen by the catalogue.
+            # From now on the catalog detects changes by others.
             unchanged = AssertCurrentSchemaId(current_schema_id=commit.columns)
             changes._apply((), (unchanged, AssertDefaultSpecId(default_spec_id=commit.spec)))
             if commit.new_columns:
@@ -243,10 +243,10 @@ class TableCommit(tables.TableCommit):
         return changes
 
     def _refuse_changed(self, table: Table | None) -> None:
-        """Refuse to commit to a table that is another one by now.
+        """Refuse to commit to a table that has changed since the run saw it.
 
         Raises:
-            RunFailed: it is (E912).
+            RunFailed: the table has changed (E912).
         """
         commit, text = self.commit, ""
         if table is None:
@@ -272,10 +272,10 @@ def snapshot_of(table: Table) -> int | None:
 
 
 def place_of(table: Table, name: str) -> str:
-    """Where a table is, absolute or a URI.
+    """The location of a table, absolute or a URI.
 
     Raises:
-        RunFailed: it is where nothing is written (E912).
+        RunFailed: nothing can be written there (E912).
     """
     try:
         return catalogs.place_of(table.location().rstrip("/"), name)
@@ -284,14 +284,14 @@ def place_of(table: Table, name: str) -> str:
 
 
 def schema_of(commit: Commit) -> Schema:
-    """The columns that a table has then."""
+    """The columns of the table after the commit."""
     from pyiceberg.schema import Schema
 
     return Schema.model_validate_json(commit.schema)
 
 
 def spec_of(columns: Schema, texts: Iterable[str]) -> PartitionSpec:
-    """The partitions of a new table, given as pipelines have them."""
+    """The partition spec of a new table, from the notation of pipelines."""
     from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
     from pyiceberg.transforms import parse_transform
 
@@ -305,7 +305,7 @@ def spec_of(columns: Schema, texts: Iterable[str]) -> PartitionSpec:
 
 
 def partitions_of(table: Table) -> tuple[partitions.Partition, ...]:
-    """Give the partition fields of a table.
+    """The partition fields of a table.
 
     Raises:
         ValueError: a field is no top-level column or function of one; the text names it.
@@ -325,7 +325,7 @@ def partitions_of(table: Table) -> tuple[partitions.Partition, ...]:
 def _try_once(changes: Transaction) -> None:
     """Keep the library from repeating a change after a commit of somebody else that the run has not seen.
 
-    This changes only the copy in memory: the catalogue gets the changes, and not the table that they start from.
+    This changes only the copy in memory: the catalog receives the changes, not the table from which they start.
     """
     table = changes._table
     known = {**table.metadata.properties, "commit.retry.num-retries": "0"}
@@ -392,7 +392,7 @@ def _data_files(commit: Commit, changes: Transaction) -> Iterator[DataFile]:
 
 
 def _replaced(commit: Commit, table: Table, those: set[Any]) -> Iterator[DataFile]:
-    """Give the replaced files: all, the files of some partitions, or the files that were rewritten."""
+    """The replaced files: all files, the files of some partitions, or the rewritten files."""
     from pyiceberg.manifest import DataFileContent
 
     newest, removed = table.current_snapshot(), {*commit.removed}

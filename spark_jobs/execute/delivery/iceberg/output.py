@@ -45,22 +45,22 @@ if TYPE_CHECKING:
     from spark_jobs.formats.tables.partitions import Partition
     from spark_jobs.scan.files import InputFile
 
-#: Later versions ask writers for numbers of rows.
+#: Later format versions require row ids from writers.
 _LAST_VERSION = 2
-#: Where the files of a table are in its folder.
+#: The subfolder of a table for its files.
 _DATA = "data/"
 
 
 @dataclass(kw_only=True)
 class TableOutput(Target):
-    """The table of an output, as the run has found it when it began.
+    """The table of an output, in the state in which the run found it.
 
     Args:
         options: the options of the output.
-        catalog: the catalogue.
-        reach: how things are reached.
-        table: the table; None where there is none yet.
-        partitions: the partition fields of the table, where there is one.
+        catalog: the catalog.
+        reach: access to stores and catalogs.
+        table: the table; None if there is none yet.
+        partitions: the partition fields of the table, if there is one.
     """
 
     options: IcebergWrite
@@ -102,7 +102,7 @@ class TableOutput(Target):
         return Place(root, self.name, self.reach.stores.resolved(), *about)
 
     def _new_location(self) -> str | None:
-        """Where the catalogue will have the table; None where there is no namespace for it yet."""
+        """The location that the catalog will give the table; None if there is no namespace for it yet."""
         from pyiceberg.exceptions import NoSuchNamespaceError
         from pyiceberg.schema import Schema as TableSchema
 
@@ -137,7 +137,7 @@ class TableOutput(Target):
                 self.refuse("`overwrite_partitions` needs files of the same partitions, and the table's have changed")
 
     def _settle(self) -> None:
-        """Note by which columns the table is partitioned."""
+        """Set the columns by which the table is partitioned."""
         self.partition_by = tuple(each.column for each in self.partitions if each.transform is not Transform.VOID)
 
     def write(self, spark: SparkSession, records: Records) -> TableCommit:
@@ -162,7 +162,7 @@ class TableOutput(Target):
         except FormatError as error:
             raise RunFailed(ExitCode.IO, error.code or FAILED, f"output '{self.output}': {error}") from error
         if location.is_uri(place.root):
-            # Whatever else the run writes, and wherever: the table is in a store.
+            # The table is in a store, wherever the run's other outputs are.
             stores = PartStores(records.part_store, places.files(self.reach, location.parse(place.root)))
             records = replace(records, part_store=stores)
         removed: tuple[str, ...] = ()
@@ -202,7 +202,7 @@ class TableOutput(Target):
         return commit
 
     def _names(self, fields: list[pa.Field]) -> list[str]:
-        """The columns of files of records: where they are merged, those too that replaced rows hand on."""
+        """The columns of files of records. In a merge they include columns whose values come from replaced rows."""
         names = [column.name for column in fields]
         if self.schema is None or self.options.mode is not Mode.MERGE:
             return names
@@ -222,7 +222,7 @@ class TableOutput(Target):
         return self.merged(spark, records, (layout, there), keys, own, place, self._files_there)
 
     def _files_there(self) -> Sequence[InputFile]:
-        """The files of the snapshot that the run has looked at.
+        """The files of the snapshot that the run has seen.
 
         Raises:
             FormatError: they cannot be read (E912).
@@ -239,7 +239,7 @@ class TableOutput(Target):
             raise FormatError(text, self.name, FAILED) from error
 
     def _refuse_partitions(self, fields: list[pa.Field]) -> None:
-        """Refuse partitions that values have none of, or that the library does not find again."""
+        """Refuse partition transforms that a column type does not have, or that the library cannot read back."""
         kinds = {column.name: column.type for column in fields}
         for each in self.partitions:
             if each.transform is Transform.VOID:
@@ -253,10 +253,10 @@ class TableOutput(Target):
                 )
 
     def _columns(self, fields: list[pa.Field], new: list[pa.Field]) -> tuple[TableSchema, str]:
-        """The columns that the table has then, with their numbers, and where it is.
+        """The columns of the table after the commit, with their ids, and the table's location.
 
         Raises:
-            FormatError: the catalogue refuses (E912).
+            FormatError: the catalog refuses (E912).
         """
         from pyiceberg.schema import assign_fresh_schema_ids
 
@@ -274,7 +274,7 @@ class TableOutput(Target):
             return changes.table_metadata.schema(), self.table.location()
 
     def _layout(self, columns: TableSchema, names: Sequence[str]) -> Layout:
-        """Give the layout of files with some columns, partition columns included; the fields carry their field ids."""
+        """The layout of files with the given columns and the partition columns. Fields carry their field ids."""
         there = snapshots.arrow_of(columns)
         columns_there: list[Any] = [there.field(name) for name in names]
         inside = [column.with_nullable(True) for column in columns_there]
@@ -291,7 +291,7 @@ def _parsed(text: str, columns: Sequence[str]) -> str:
 
 
 def _unnumbered(columns: pa.Schema) -> TableSchema:
-    """Columns as the library has them, without numbers."""
+    """Columns in the library's form, without ids."""
     from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids
 
     return _pyarrow_to_schema_without_ids(columns)

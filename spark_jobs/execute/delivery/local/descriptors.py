@@ -1,4 +1,4 @@
-"""The files that a run may have open: each folder that it publishes into takes a lock on two of them."""
+"""The limit of open files: a run holds two descriptors for each folder that it publishes into."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import resource
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute.verdict import RunFailed
 
-#: The lock of the draft folder, and the folder while the run publishes.
+#: The lock of the draft folder, and the folder itself while the run publishes.
 OF_A_FOLDER = 2
 #: Further descriptors of a run: Spark's connections, open files, libraries.
 _OTHERS = 256
 
 
 def provide(folders: int) -> None:
-    """See to it that a run can publish into so many folders; the soft limit is raised where it is too low.
+    """Raise the soft limit of open files, if necessary, so that a run can publish into this many folders.
 
     Raises:
         RunFailed: the hard limit is too low (E908).
@@ -38,5 +38,5 @@ def provide(folders: int) -> None:
 def _in_use() -> int:
     try:
         return len(os.listdir("/proc/self/fd"))
-    except OSError:  # systems that do not tell have few
+    except OSError:  # on systems without this folder few are open
         return 0

@@ -1,8 +1,9 @@
-"""A run's draft folder: `.clinker-<execution id>` beside files that it will publish, locked while the run lives.
+"""A run's draft folder: `.clinker-<execution id>` next to files that it will publish, locked while the run lives.
 
-Only its user can access it (0700), because after a crash its journal decides what is renamed. So a folder that is found
-counts only if no other user can have created it (`spark_jobs/ownership.py`). It is inspected through a descriptor, so
-that it cannot be replaced meanwhile. Other folders with our prefix have no lock with our mark, and are left alone.
+Only its user can access it (0700), because after a crash its journal decides which files are renamed. So an existing
+folder counts only if no other user can have created it (`spark_jobs/ownership.py`). It is inspected through a
+descriptor, so that it cannot be replaced meanwhile. Other folders with this prefix have no lock with this mark, and are
+left alone.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from spark_jobs.disk import durable, locks
 
 PREFIX = durable.OWN_PREFIX
 LOCK = "lock"
-#: In each lock; older runs have written the same.
+#: The content of each lock. Older runs have written the same.
 MARK = b"the staging folder of a clinker run\n"
-#: The journal lists the renames of a run. It is removed before the folder, so the remains are never half of a run.
+#: The journal lists the renames of a run. It is removed before the folder, so that remains are never half of a run.
 JOURNAL = "journal.json"
 _REMOVALS = 30
 _REMOVAL_PAUSE_S = 0.1
@@ -31,21 +32,21 @@ _PAUSE_S = 0.05
 
 @dataclass
 class DraftFolder:
-    """A draft folder that this process holds: its path when it was taken, and the descriptor of its lock."""
+    """A draft folder that this process has locked: its path at that time, and the descriptor of its lock."""
 
     path: Path
     lock: int
 
     @classmethod
     def make(cls, parent: Path, run: str) -> DraftFolder:
-        """Make and lock a run's folder; waits while another process has it.
+        """Make and lock a run's folder. Waits while another process has locked it.
 
         Raises:
             FileExistsError: the name is taken by something that is no draft folder of this user.
             OSError: it cannot be made or locked.
         """
         path = parent / f"{PREFIX}{run}"
-        while True:  # another run may take the folder for a dead one's before it is locked
+        while True:  # before it is locked, another run may mistake the folder for that of a dead run
             is_new = _made(path)
             try:
                 lock = _locked_new(path, is_new=is_new)
@@ -58,15 +59,15 @@ class DraftFolder:
 
     @classmethod
     def of_dead(cls, path: Path, *, timeout_s: float | None = None) -> DraftFolder | None:
-        """Take the folder of a run that died; None when its run lives, or when it is gone or no draft folder.
+        """Lock the folder of a dead run; None if its run lives, or if it is gone or no draft folder.
 
         Args:
             path: the folder.
-            timeout_s: how long to wait for another process that has it; None when its run may live.
+            timeout_s: how long to wait for another process that has locked it; None if its run may live.
 
         Raises:
-            NotOwnError: it is marked as a run's folder, and others may have made it.
-            OSError: it cannot be looked at, or another process has it for longer than that.
+            NotOwnError: it is marked as a run's folder, but others may have made it.
+            OSError: it cannot be inspected, or another process keeps the lock for longer than that.
         """
         try:
             folder = ownership.open_folder(path)
@@ -87,7 +88,7 @@ class DraftFolder:
             lock = ownership.open_file(LOCK, folder, os.O_RDWR)
         except FileNotFoundError:
             if not os.listdir(folder) and ownership.is_own(os.fstat(folder)):
-                os.rmdir(path)  # its run died making or removing it; a run that is making it makes it again
+                os.rmdir(path)  # its run died while it made or removed it; a run that is making it makes it again
             return None
         except ownership.NotOwnError:  # no run has made it
             return None
@@ -103,7 +104,7 @@ class DraftFolder:
         return None
 
     def open(self) -> int | None:
-        """A descriptor of the folder, where it is now; None when it is nowhere."""
+        """A descriptor of the folder at its current path; None if it is gone."""
         for path in (self.path, self._moved()):
             if path is None:
                 continue
@@ -118,18 +119,18 @@ class DraftFolder:
         return None
 
     def _moved(self) -> Path | None:
-        """The current path of the folder: a folder above may have been renamed. None if the system cannot tell."""
+        """The current path of the folder, whose parents may have been renamed. None if the system cannot tell."""
         try:
             return Path(os.readlink(f"/proc/self/fd/{self.lock}")).parent
         except OSError:
             return None
 
     def remove(self) -> None:
-        """Remove the folder, which tasks that are being stopped may still write into, and let go of its lock.
+        """Remove the folder, although stopped tasks may still write into it, and release its lock.
 
-        The journal goes first: half of the files could be published otherwise. The lock goes last: a process that
-        dies in here leaves a folder that the next run can take. Tasks make files but no folders: once the folder is
-        gone it stays away.
+        The journal is removed first: otherwise half of the files could be published. The lock is removed last: if this
+        process dies meanwhile, the next run can lock the folder. Tasks make files but no folders, so a removed folder
+        does not come back.
 
         Raises:
             OSError: something in it cannot be removed.
@@ -146,12 +147,12 @@ class DraftFolder:
             os.rmdir(self.path)  # on NFS the open lock had kept a name in it
 
     def close(self) -> None:
-        """Let go of the lock; the folder stays."""
+        """Release the lock. The folder stays."""
         os.close(self.lock)
 
 
 def remove(path: Path) -> None:
-    """Remove a folder that tasks may still write into, as far as the system allows."""
+    """Remove a folder into which tasks may still write, as far as the system allows."""
     folder = ownership.open_folder(path)
     try:
         _remove(path, folder)
@@ -162,7 +163,7 @@ def remove(path: Path) -> None:
 
 
 def _remove(path: Path, folder: int) -> None:
-    """Raises OSError when something stays."""
+    """Remove a folder. Raises `OSError` if something remains."""
     for attempt in range(_REMOVALS):
         names = sorted(os.listdir(folder), key=lambda name: (name == LOCK, name != JOURNAL, name))
         try:
@@ -185,7 +186,7 @@ def _remove_entry(name: str, folder: int) -> None:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
         return
-    except (IsADirectoryError, PermissionError):  # how systems refuse a folder
+    except (IsADirectoryError, PermissionError):  # the errors by which systems refuse a folder
         shutil.rmtree(name, dir_fd=folder)
 
 
@@ -198,7 +199,7 @@ def _made(path: Path) -> bool:
 
 
 def _locked_new(path: Path, *, is_new: bool) -> int | None:
-    """The lock of a folder that was just made, or found under the run's name; None when it went meanwhile."""
+    """The lock of a folder that was just made, or that has the run's name; None if it has been removed meanwhile."""
     try:
         folder = ownership.open_folder(path)
     except FileNotFoundError:
@@ -217,7 +218,7 @@ def _locked_new(path: Path, *, is_new: bool) -> int | None:
             raise
         os.close(lock)
         return None
-    except FileNotFoundError:  # the folder was removed under this process's hands
+    except FileNotFoundError:  # another process has removed the folder
         return None
     finally:
         os.close(folder)
@@ -231,11 +232,11 @@ def _is_locked_new(path: Path, lock: int, folder: int, *, is_new: bool) -> bool:
     keeps_owners = ownership.is_own(os.fstat(lock))
     if (keeps_owners or not is_new) and not ownership.is_own(os.fstat(folder)):
         raise _foreign(path)
-    return True  # where a file system keeps neither owners nor modes, a new folder is as good as it gets
+    return True  # on a file system without owners and modes, a new folder cannot be checked better
 
 
 def _may_be_taken(folder: int) -> bool:
-    """Whether a folder that was there is this user's and either empty or a run's."""
+    """True if an existing folder belongs to this user and is either empty or a run's."""
     try:
         if not os.listdir(folder):
             return ownership.is_own(os.fstat(folder))
@@ -251,7 +252,7 @@ def _foreign(path: Path) -> OSError:
 
 
 def _held(lock: int, path: Path, timeout_s: float | None) -> bool:
-    """Lock a file without waiting, or for no longer than that."""
+    """Lock a file, without waiting or with a timeout."""
     deadline = time.monotonic() + (timeout_s or 0.0)
     while True:
         try:
@@ -267,7 +268,7 @@ def _held(lock: int, path: Path, timeout_s: float | None) -> bool:
 
 
 def _has_mark(lock: int, folder: int, *, make: bool = False) -> bool:
-    """Whether a run made the folder; a run that died with its lock just made has nothing else in it."""
+    """True if a run made the folder. If a run died right after making its lock, the folder has nothing else in it."""
     mark = os.pread(lock, len(MARK) + 1, 0)
     if make and not mark:
         os.write(lock, MARK)

@@ -60,7 +60,7 @@ class LocalDraft:
             self.changes.append(Rename(None, str(target)))
 
     def finish(self, spark: SparkSession | None) -> None:
-        """See `FileDraft`: files on the same machine have been put together as they came."""
+        """See `FileDraft`. Local files have already been assembled."""
 
     def stamps(self) -> dict[str, str]:
         """See `FileDraft`."""
@@ -86,7 +86,7 @@ class LocalDraft:
         return str(self.folders.place(self.changes).parent)
 
     def prepare(self, home: Address | None) -> None:
-        """See `Participant`: the files are finished already. Where there are others as well, the home is here."""
+        """See `Participant`: the files are already finished. If there are other participants, the home is here."""
         self._is_alone = home is None
 
     def announce(self, others: Sequence[Address]) -> None:
@@ -137,7 +137,7 @@ class LocalFiles:
     """See `Destination`.
 
     Args:
-        reach: how other places are reached that dead runs have written into.
+        reach: access to other places into which dead runs have written.
     """
 
     reach: Reach = field(default_factory=Reach)
@@ -147,7 +147,7 @@ class LocalFiles:
         return f"the name has more than {_LONGEST_NAME} bytes" if len(os.fsencode(path.name)) > _LONGEST_NAME else None
 
     def standing(self, path: Path) -> FileType:
-        """See `Destination`; a link counts as its target."""
+        """See `Destination`. A link counts as its target."""
         if not os.path.lexists(path):
             return FileType.NOTHING
         if path.is_file():
@@ -166,12 +166,12 @@ class LocalFiles:
         return sorted(os.listdir(folder)) if folder.is_dir() else []
 
     def own(self, path: Path, most: int) -> bytes:
-        """See `Destination`: it and its folder are this user's alone."""
+        """See `Destination`: the file and its folder belong to this user alone."""
         with open(ownership.open_file(path), "rb") as file:
             return file.read(most)
 
     def real(self, path: Path) -> str:
-        """See `Destination`: behind all links."""
+        """See `Destination`: the path without links."""
         return os.path.realpath(path)
 
     def recover(self, folder: Path) -> None:
@@ -201,7 +201,7 @@ class Preview:
         joining.join(content, self.home / _name(target))
 
     def remove(self, target: FilePath) -> None:
-        """See `Draft`: nothing is published, and so nothing goes."""
+        """See `Draft`: nothing is published, so nothing is removed."""
 
     def text(self, target: FilePath, encoding: str, compression: Compression = Compression.NONE) -> str:
         """The text that a file would have."""
@@ -213,10 +213,10 @@ class Preview:
 
 
 def _stamp(found: os.stat_result) -> str:
-    """A rename keeps all of these, and no other file has them."""
+    """A stamp of properties that a rename keeps and that no other file shares."""
     return f"{found.st_ino}-{found.st_size}-{found.st_mtime_ns}"
 
 
 def _name(target: FilePath) -> str:
-    """A file's name in a draft; not its own, which with an ending could be too long."""
+    """A file's name in a draft. Its own name could be too long with a suffix."""
     return f"{uuid.uuid5(uuid.NAMESPACE_OID, str(target)).hex}.file"

@@ -1,4 +1,4 @@
-"""Putting local part files together, by the sizes that the tasks have told that wrote them."""
+"""Joins local part files, and checks the sizes that their tasks reported."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _COPY_BYTES = 64 << 20
 
 
 def join(content: Content, target: Path) -> int:
-    """Write a file; gives its size in bytes.
+    """Write a file. Returns its size in bytes.
 
-    The bytes move inside the kernel where the platform can. Parts that nobody else needs go as soon as they were read,
-    and the first of them is extended in place when nothing stands before it.
+    The bytes move inside the kernel if the platform can do that. Parts that are not needed elsewhere are removed after
+    they have been read, and the first part is extended in place if no text precedes it.
 
     Raises:
-        OSError: a part is not as it was written, or the file cannot be.
+        OSError: a part differs from what was written, or the file cannot be written.
     """
     rest, mode, known = content.ranges, "wb", 0
     if content.uses_up:
@@ -51,7 +51,7 @@ def join(content: Content, target: Path) -> int:
 
 
 def _by_part(ranges: Sequence[PartRange]) -> Iterator[tuple[str, list[PartRange]]]:
-    """The ranges of each part, which stand together."""
+    """The ranges of each part, which are contiguous."""
     for path, group in itertools.groupby(ranges, key=lambda part_range: part_range.path):
         yield path, list(group)
 
@@ -85,7 +85,7 @@ def _append(file: IO[bytes], part_range: PartRange) -> None:
 
 
 def _move(source: IO[bytes], target: IO[bytes], start: int, count: int) -> int:
-    """Move bytes inside the kernel; 0 where that does not work."""
+    """Move bytes inside the kernel. Returns 0 if that is not possible."""
     sendfile = getattr(os, "sendfile", None)
     if sendfile is None:
         return 0

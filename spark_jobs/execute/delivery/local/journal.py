@@ -1,11 +1,11 @@
-"""The journal of a run that publishes: the renames, so that another run can complete them.
+"""The journal of a publishing run: its renames, so that another run can complete them.
 
-It is in one of the run's draft folders, to which all others point. Its only paths are the folders that get files;
-files have names only: a file comes from the run's draft folder in such a folder, and goes into the folder itself. So
-a false journal could at worst publish files from draft folders of this user, beside them.
+It is in one of the run's draft folders, to which all others point. Its only paths are the folders that receive files.
+Files have only names: a file moves from the run's draft folder in such a folder into the folder itself. So a forged
+journal could at worst publish files from draft folders of this user, next to them.
 
-Of other places that the run publishes into it has the addresses only (`delivery/participant.py`). They stand in a file
-of their own from before anything is prepared there; the journal says that they count.
+For other places into which the run publishes, it has only addresses (`delivery/participant.py`). They are also in a
+file of their own that is written before anything is prepared there; the journal decides that they count.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-#: In every folder of a run that publishes: the path of the folder with the journal.
+#: In every folder of a publishing run: the path of the folder with the journal.
 POINTER = "journal.at"
-#: In the folder that gets the journal: other places that the run publishes into.
+#: In the folder for the journal: the other places into which the run publishes.
 ANNOUNCED = "announced.json"
-#: Bytes of a journal: some million files. A file has less than a hundred, with a long name some hundred.
+#: The limit of a journal in bytes: some million files. An entry has about a hundred bytes, or some hundred.
 MOST_BYTES = 256 << 20
 _LONGEST_PATH = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """A finished file and the name it gets; `source` None removes the target (dead letters of an older run)."""
+    """A finished file and its target. `source` None removes the target (dead letters of an older run)."""
 
     source: str | None
     target: str
@@ -45,13 +45,13 @@ class Rename:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A rename as it is written down.
+    """A rename in the journal.
 
     Args:
-        folder: the number of the folder that gets the file.
+        folder: the number of the folder that receives the file.
         source: the file's name in the draft folder there; None removes the target.
-        target: the name that it gets.
-        identity: device, inode and time of the file to remove: another file of that name is a later run's.
+        target: the final name.
+        identity: device, inode and time of the file to remove: another file of that name belongs to a later run.
     """
 
     folder: int
@@ -62,7 +62,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Journal:
-    """The contents of a journal: real paths of folders, the files that they get, and the other places."""
+    """The contents of a journal: real paths of folders, the files that they receive, and the other places."""
 
     folders: tuple[str, ...]
     entries: tuple[Entry, ...]
@@ -70,7 +70,7 @@ class Journal:
 
     @classmethod
     def read(cls, folder: int) -> Journal | None:
-        """The journal in an open draft folder; None when there is none.
+        """The journal in an open draft folder; None if there is none.
 
         Raises:
             NotOwnError: others may have written it, or it is no journal.
@@ -90,12 +90,13 @@ class Journal:
 
 
 def write(renames: Sequence[Rename], place: Path, others: Sequence[Address] = ()) -> None:
-    """Write the renames into a journal in a draft folder; all sources lie in draft folders beside their targets.
+    """Write the renames into a journal in a draft folder. All sources are in draft folders next to their targets.
 
     Raises:
         OSError: it cannot be written, or is too long to be read again.
     """
-    # Entries are written one by one: all entries of a million files would take several times the memory of the text.
+    # Entries are written one by one: for a million files, a list of all would take several times the memory of the
+    # text.
     data, numbers, real = bytearray(b'{"entries":['), dict[str, int](), dict[str, str]()
     for position, rename in enumerate(renames):
         folder, name = os.path.split(rename.target)
@@ -114,15 +115,15 @@ def write(renames: Sequence[Rename], place: Path, others: Sequence[Address] = ()
 
 
 def announce(others: Sequence[Address], place: Path) -> None:
-    """Write down in a draft folder where something will be prepared."""
+    """Write the addresses of participants that will be prepared into a draft folder."""
     durable.write_file(place / ANNOUNCED, _as_json(participant.as_json(others)).encode())
 
 
 def announced(folder: int) -> tuple[Address, ...]:
-    """The participants that were announced there.
+    """The announced participants in an open draft folder.
 
     Raises:
-        NotOwnError: others may have written it, or it is no list of addresses.
+        NotOwnError: others may have written the list, or it is no list of addresses.
         OSError: it cannot be read.
     """
     try:
@@ -134,16 +135,16 @@ def announced(folder: int) -> tuple[Address, ...]:
 
 
 def point(folder: Path, place: str) -> None:
-    """Say in a draft folder which one has the journal."""
+    """Write a pointer to the draft folder with the journal into another draft folder."""
     durable.write_file(folder / POINTER, os.fsencode(place))
 
 
 def pointed(folder: int, run: str) -> str | None:
-    """The place of the journal that an open draft folder points to; None when the run had not got so far.
+    """The place of the journal to which an open draft folder points; None if the run had not written it yet.
 
     Args:
         folder: a descriptor of the draft folder.
-        run: its name, which all draft folders of a run share.
+        run: the name that all draft folders of the run share.
 
     Raises:
         NotOwnError: others may have written it, or it names no draft folder of this run.
@@ -187,7 +188,7 @@ def _entry(known: Any, folders: int) -> Entry:
 
 
 def _name(known: Any) -> str:
-    """A name in a folder, not a way to another one."""
+    """A name in a folder, not a path to another one."""
     if not isinstance(known, str) or known in ("", ".", "..") or "/" in known or "\0" in known:
         raise ValueError(known)
     return known

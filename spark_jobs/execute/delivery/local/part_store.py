@@ -1,4 +1,4 @@
-"""Parts as local files: what tasks and the driver see of them on the same file system."""
+"""Parts as local files, for tasks and a driver on the same file system."""
 
 from __future__ import annotations
 

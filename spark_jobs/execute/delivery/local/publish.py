@@ -1,10 +1,10 @@
 """Publishing of local files: everything is written to draft folders, and becomes visible by renames.
 
-Each run has a draft folder beside every file it will publish, so that the last step is a rename within one file
-system. Before the first rename the list of renames is written down as a *journal*; a run that dies among the renames
-is completed by the next run that touches any of the folders. A run that dies earlier leaves only folders without owner,
-which the next run removes. So a reader sees the old files or the new ones. Once the renames are done the run has
-succeeded, and later problems are warnings.
+Each run has a draft folder next to every file that it will publish, so that the last step is a rename within one file
+system. Before the first rename, the list of renames is written to a *journal*. If a run dies during the renames, the
+next run that touches any of the folders completes it. If a run dies earlier, it leaves only unlocked folders, which the
+next run removes. So a reader sees either the old files or the new ones. After the renames the run has succeeded, and
+later problems are warnings.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class DraftFolders:
-    """The draft folders of a run. `home` is the one for what stays inside the run."""
+    """The draft folders of a run. `home` is the folder for its internal files."""
 
     run: str
     home: Path
     #: Access to the other places into which dead runs have written.
     reach: Reach = field(default_factory=Reach)
     _known: dict[str, DraftFolder] = field(default_factory=dict)
-    #: The same, by folders as they are spelled, since one folder may have very many files.
+    #: The same by unresolved folder paths, since one folder may receive very many files.
     _spelled: dict[Path, DraftFolder] = field(default_factory=dict)
     _made: list[Path] = field(default_factory=list)
-    #: The journal stays with the files that it names: the next run publishes them.
+    #: The journal stays with its files, and the next run publishes them.
     _is_stuck: bool = False
     #: Some files are new, but could not be renamed back.
     _is_mixed: bool = False
@@ -51,7 +51,7 @@ class DraftFolders:
 
     @classmethod
     def open(cls, run: str, home: Path, folders: Iterable[Path] = (), reach: Reach | None = None) -> DraftFolders:
-        """Lock a draft folder under `home` and each of some folders, after clearing what dead runs left there.
+        """Lock a draft folder under `home` and one in each of some folders, after clearing remains of dead runs there.
 
         Raises:
             OSError: a folder cannot be made or written.
@@ -68,11 +68,11 @@ class DraftFolders:
 
     @property
     def folders(self) -> list[Path]:
-        """All of them."""
+        """All draft folders."""
         return [each.path for each in self._known.values()]
 
     def folder(self, parent: Path) -> Path:
-        """The run's draft folder in a folder; missing folders are made."""
+        """The run's draft folder in a folder. Missing folders are made."""
         if parent in self._spelled:
             return self._spelled[parent].path
         real = os.path.realpath(parent)  # one folder has one lock, however it is spelled
@@ -85,10 +85,10 @@ class DraftFolders:
         return self._known[real].path
 
     def publish(self, renames: Sequence[Rename]) -> None:
-        """Make all files visible, or none; a death in between is mended by `recover`. Not to be interrupted.
+        """Make all files visible, or none. If the run dies meanwhile, `recover` completes it. Must not be interrupted.
 
         Raises:
-            OSError: a file cannot get its name; those that had theirs have given it back.
+            OSError: a file cannot be renamed; files that had been renamed have their old names again.
         """
         if not renames:
             return
@@ -101,26 +101,26 @@ class DraftFolders:
         self.finish_publishing(renames)
 
     def place(self, renames: Sequence[Rename]) -> Path:
-        """The draft folder that gets the journal.
+        """The draft folder for the journal.
 
-        It is beside the files, not in the run's home: a scheduler may remove a folder that it made for one attempt.
+        It is next to the files, not in the run's home, because a scheduler may remove a folder made for one attempt.
         """
         staged = next((rename.source for rename in renames if rename.source), None)
         return Path(staged).parent if staged else self.home
 
     def announce(self, renames: Sequence[Rename], others: Sequence[Address]) -> None:
-        """Write down where else something will be prepared.
+        """Write the addresses of the other places in which something will be prepared.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: they cannot be written.
         """
         journal.announce(others, self.place(renames))
 
     def decide(self, renames: Sequence[Rename], others: Sequence[Address] = ()) -> None:
-        """Write the journal: from here on the next run does what this one does not.
+        """Write the journal: from now on the next run completes whatever this one does not.
 
         Raises:
-            OSError: it cannot be written; `take_back` has to follow.
+            OSError: it cannot be written; the caller must call `take_back`.
         """
         self._is_stuck = True
         durable.sync_files([rename.source for rename in renames if rename.source])
@@ -130,11 +130,11 @@ class DraftFolders:
         journal.write(renames, place, others)
 
     def rename(self, renames: Sequence[Rename]) -> None:
-        """Give the files their names.
+        """Rename the files to their final names.
 
         Raises:
-            Mixed: a file cannot get its name, and others keep theirs.
-            OSError: a file cannot get its name; those that had theirs have given it back.
+            Mixed: a file cannot be renamed, and others keep their new names.
+            OSError: a file cannot be renamed; files that had been renamed have their old names again.
         """
         try:
             _rename_or_restore(renames)
@@ -143,7 +143,7 @@ class DraftFolders:
             raise
 
     def take_back(self, renames: Sequence[Rename]) -> bool:
-        """Remove the journal; whether that works. Else, or where some files are new, the next run publishes all."""
+        """Remove the journal. Returns False if that fails or some files are new: the next run then publishes all."""
         place = self.place(renames)
         if not self._is_mixed:
             try:
@@ -156,7 +156,7 @@ class DraftFolders:
         return not self._is_stuck
 
     def finish_publishing(self, renames: Sequence[Rename]) -> None:
-        """Remove the journal, after the files have got their names: nothing that goes wrong here undoes the success."""
+        """Remove the journal after the renames. An error here does not undo the success of the run."""
         try:
             durable.sync_folders(os.path.dirname(rename.target) for rename in renames)
             (self.place(renames) / JOURNAL).unlink()
@@ -188,10 +188,10 @@ class DraftFolders:
 
 @contextmanager
 def alone(folders: Iterable[Path], reach: Reach | None = None) -> Iterator[None]:
-    """Within, no other run publishes into these folders: no name there is taken or becomes free.
+    """Inside this context, no other run publishes into these folders, so that names there stay taken or free.
 
-    A run that died while this one waited is completed first, because its files are older. Where the file system
-    cannot lock a folder, two runs that publish into it at the same moment are not told apart.
+    If a run died while this one waited, it is completed first, because its files are older. On file systems without
+    locks, two runs that publish into a folder at the same moment are not kept apart.
     """
     paths = sorted({os.path.realpath(folder) for folder in folders})  # all runs wait in the same order
     with ExitStack() as held:
@@ -205,7 +205,7 @@ def alone(folders: Iterable[Path], reach: Reach | None = None) -> Iterator[None]
 
 
 def _close(descriptor: int) -> None:
-    with suppress(OSError):  # it is closed all the same, and the run's files have their names
+    with suppress(OSError):  # it is closed despite the error, and the run's files have their names
         os.close(descriptor)
 
 
@@ -220,11 +220,11 @@ def _lock(descriptor: int, path: str) -> None:
 
 
 class Mixed(OSError):
-    """A rename failed, and so did undoing those before it: some files are new."""
+    """A rename failed, and so did undoing the renames before it: some files are new."""
 
 
 def _rename_or_restore(renames: Sequence[Rename]) -> None:
-    """Do all renames; when one fails, undo those that were done, so that the old files are back."""
+    """Do all renames. If one fails, undo the earlier ones, so that the old files are back."""
     done: list[tuple[Rename, str | None]] = []
     try:
         for rename in sorted(renames, key=lambda each: each.source is None):  # removals come last
@@ -249,13 +249,13 @@ def _undo(rename: Rename, old: str | None) -> None:
 
 
 def _kept(rename: Rename) -> str | None:
-    """A second name, in the draft folder, for the file that is about to be replaced; None when there is none."""
+    """A second name, in the draft folder, for the file that will be replaced; None if there is no such file."""
     if rename.source is None or not os.path.lexists(rename.target) or os.path.isdir(rename.target):
         return None
     kept = f"{rename.source}.old"
     try:
         os.link(rename.target, kept, follow_symlinks=False)
-    except OSError:  # a file system without second names
+    except OSError:  # a file system without hard links
         os.rename(rename.target, kept)
     return kept
 

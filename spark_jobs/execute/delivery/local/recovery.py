@@ -1,4 +1,4 @@
-"""Recovery from dead runs: publication that had begun is completed, and everything else is removed."""
+"""Recovery from dead runs: a publication that had begun is completed, and all other remains are removed."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from spark_jobs.execute.delivery.participant import Address, Reach
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: The time that a run with a journal may take to complete it, in seconds.
+#: How long, in seconds, a live run with a journal may take to complete it.
 _TIMEOUT_S = 60.0
 
 
 def recover(parent: Path, reach: Reach | None = None) -> list[Path]:
-    """Complete or remove what runs that died left in a folder; gives the draft folders that were cleared.
+    """Complete or remove the remains of dead runs in a folder. Returns the draft folders that were cleared.
 
-    A draft folder whose lock is held belongs to a live run and is left alone, as are folders of other users. An empty
-    folder was left by a run that died making or removing it; should it be one that is being made, its run makes it
-    again. A marked folder that others may have made is left too, with a warning.
+    A draft folder with a held lock belongs to a live run and is left alone, like folders of other users. An empty
+    folder belongs to a run that died while it made or removed it; if a live run is making it, that run makes it again.
+    A marked folder that others may have made is left alone, with a warning.
 
     Args:
-        parent: the folder that has the draft folders.
-        reach: how other places are reached that a dead run has written into as well.
+        parent: the folder that contains the draft folders.
+        reach: access to other places into which a dead run has written as well.
 
     Raises:
-        OSError: a file of a run that died among its renames cannot get its name, or another place does not answer.
+        OSError: a file of a run that died during its renames cannot be renamed, or another place does not answer.
     """
     try:
         names = sorted(name for name in os.listdir(parent) if name.startswith(PREFIX))
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return []  # whoever needs the folder will say so
+        return []  # a run that needs the folder reports the error
     cleared = []
     for path in (parent / name for name in names):
         try:
@@ -56,13 +56,13 @@ def recover(parent: Path, reach: Reach | None = None) -> list[Path]:
 
 @cache
 def _warn(path: str, reason: str) -> None:
-    """Tell of a folder once: a run looks at its folders several times."""
+    """Warn of a folder once, although a run looks at its folders several times."""
     text = "%s is left as it is, because others could have made it (%s): look at it, and remove it"
     logs.LOG.warning(text, path, reason)
 
 
 def is_cleared(path: Path, reach: Reach) -> bool:
-    """Complete or remove the remains of a dead run in a draft folder; False where the run lives, or there is none.
+    """Complete or remove the remains of a dead run in a draft folder. Returns False if the run lives, or there is none.
 
     Raises:
         OSError: see `recover`.
@@ -80,7 +80,7 @@ def is_cleared(path: Path, reach: Reach) -> bool:
 
 
 def _complete(found: DraftFolder, reach: Reach) -> None:
-    """Publish the rest of the files of a folder's run, if it had decided."""
+    """Publish the remaining files of a folder's run, if it had decided."""
     with ExitStack() as held:
         folder = _opened(found, held)
         if folder is None:
@@ -108,7 +108,7 @@ def _complete(found: DraftFolder, reach: Reach) -> None:
 
 
 def address(place: Path) -> Address:
-    """The address of a run whose journal is in a draft folder."""
+    """The address of a run, given the draft folder of its journal."""
     return Address("files", os.path.realpath(place), place.name.removeprefix(PREFIX))
 
 
@@ -126,23 +126,24 @@ def _opened(draft: DraftFolder, held: ExitStack) -> int | None:
 
 @dataclass
 class JournalReplay:
-    """Repeats the renames of a journal; finished renames are left as they are."""
+    """Repeats the renames of a journal. Finished renames are skipped."""
 
     known: journal.Journal
     place: Path
 
     def run(self) -> None:
-        """Do all of them, or none when a folder is not this run's.
+        """Do all renames, or none if a folder is not this run's.
 
-        A folder is opened twice, once to look and once to work, so that thousands of them need no descriptors.
+        Each folder is opened twice, once to check it and once to work in it, so that thousands of them need no
+        descriptors.
 
         Raises:
             NotOwnError: the run's draft folder in some folder may be somebody else's.
-            OSError: a file cannot get its name.
+            OSError: a file cannot be renamed.
         """
         for path in self.known.folders:
             with self._opened(path):
-                pass  # opening it is the look
+                pass  # opening it is the check
         entries: dict[int, list[journal.Entry]] = {}
         for entry in self.known.entries:
             entries.setdefault(entry.folder, []).append(entry)
@@ -159,7 +160,7 @@ class JournalReplay:
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[tuple[int, int] | None]:
-        """A folder that gets files and the run's draft folder in it; None when that is gone, its files published."""
+        """A folder that receives files, and the run's draft folder in it; None if all its files are published."""
         with ExitStack() as held:
             try:
                 folder = ownership.open_folder(path)
@@ -185,7 +186,7 @@ class JournalReplay:
 def _redo(entry: journal.Entry, folder: int, draft: int) -> None:
     if entry.source is None:
         if entry.identity is not None and journal.identity(entry.target, folder) == entry.identity:
-            os.unlink(entry.target, dir_fd=folder)  # else it is a later run's
+            os.unlink(entry.target, dir_fd=folder)  # another file would belong to a later run
         return
     try:
         os.rename(entry.source, entry.target, src_dir_fd=draft, dst_dir_fd=folder)

@@ -1,4 +1,4 @@
-"""Local files as the home of a run that publishes into other places, too: whether the run had decided."""
+"""Local files as the home of a run that publishes into other places, too."""
 
 from __future__ import annotations
 

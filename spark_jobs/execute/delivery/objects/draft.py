@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from spark_jobs.execute.delivery.objects.lease import Lease
     from spark_jobs.stores.writing import Limits, WritableStore
 
-#: A file of more ranges than these is put together by tasks, however small it is.
+#: A file with more ranges than this is uploaded by tasks, however small it is.
 _FEW_RANGES = 64
-#: A task sends about so many bytes, or has the store copy so many parts.
+#: The approximate number of bytes that a task sends, or of parts that it has the store copy.
 _TASK_BYTES, _TASK_PARTS = 64 << 20, 16
 
 
 @dataclass(frozen=True)
 class _Sending:
-    """A part that is to be sent: its number, and the parts of the run in it that must be as they were written."""
+    """An upload part to be sent: its number, and the run's parts in it that must be checked."""
 
     upload: Upload
     number: int
@@ -54,12 +54,12 @@ class ObjectDraft:
     """See `FileDraft`.
 
     Args:
-        lease: says that the run lives.
-        run: its execution id.
+        lease: shows that the run lives.
+        run: the execution id.
         home: a local folder for files that are not published.
-        before: gives the version of an object that the run saw first; empty where there was none.
-        reach: how other places are reached that dead runs have written into.
-        tuning: how many bytes of small files the driver sends by itself.
+        before: returns the version of an object that the run saw first; empty if there was none.
+        reach: access to other places into which dead runs have written.
+        tuning: the bytes of small files that the driver sends itself.
     """
 
     lease: Lease
@@ -74,7 +74,7 @@ class ObjectDraft:
     #: Prepared or decided remains stay: the next run completes or removes them.
     _is_stuck: bool = False
     _is_alone: bool = False
-    #: The home stays, without a journal, until the next run has removed what could not be removed elsewhere.
+    #: The home stays without a journal, until the next run has removed the remains in other places.
     _stays: bool = False
     _has_uploads: bool = False
 
@@ -100,7 +100,7 @@ class ObjectDraft:
         return str(layout.draft(folder, self.run) / layout.PARTS)
 
     def assemble(self, target: Location, content: Content) -> None:
-        """See `Draft`: tasks do that, for all files at a time."""
+        """See `Draft`: tasks do this later, for all files at once."""
         self._contents[target] = uuid.uuid4().hex, content
 
     def remove(self, target: Location) -> None:
@@ -137,7 +137,7 @@ class ObjectDraft:
     def _uploaded(
         self, spark: SparkSession | None, contents: dict[Location, Content]
     ) -> dict[Location, tuple[Upload, list[str]]]:
-        """Have tasks send files; gives each one's upload, and the tags of its parts."""
+        """Have tasks send files. Returns each file's upload, and the tags of its parts."""
         if not contents:
             return {}
         self._has_uploads = True
@@ -172,7 +172,7 @@ class ObjectDraft:
         """See `FileDraft`."""
         held: list[Location] = []
         try:
-            for folder in sorted(self.lease.folders, key=str):  # all runs wait in the same order
+            for folder in sorted(self.lease.folders, key=str):  # all runs take locks in the same order
                 locks.take(self.lease, folder, self.run, self.reach)
                 held.append(folder)
             for folder in held:
@@ -203,7 +203,7 @@ class ObjectDraft:
         return str(self.lease.folders[0])
 
     def prepare(self, home: Address | None) -> None:
-        """See `Participant`: the uploads are there, and what completes them is written down beside them."""
+        """See `Participant`: the uploads exist, and a journal for completing them is written next to them."""
         self.lease.check()
         if home is None:
             self._is_alone = True
@@ -211,7 +211,7 @@ class ObjectDraft:
             return
         self._is_stuck = True
         self.store.put(self.lease.home / layout.PREPARED, journal.text(self._entries, by=home), uuid.uuid4().hex)
-        self.lease.check()  # if this process was suspended until now, others may have removed its uploads
+        self.lease.check()  # if this process was suspended, others may have removed its uploads
 
     def announce(self, others: Sequence[Address]) -> None:
         """See `Home`."""
@@ -258,7 +258,7 @@ class ObjectDraft:
         return True
 
     def give_up(self) -> None:
-        """See `Participant`: everything else goes when the draft is closed."""
+        """See `Participant`: everything else is removed when the draft is closed."""
         if not self._is_alone:
             self.store.delete(self.lease.home / layout.PREPARED)
         elif not self.take_back():
@@ -268,7 +268,7 @@ class ObjectDraft:
         self._is_stuck = False
 
     def forget(self) -> None:
-        """See `Home`: the files are there and the run has succeeded, so nothing that goes wrong here undoes that."""
+        """See `Home`: the files exist and the run has succeeded, so an error here does not undo that."""
         try:
             self.store.delete(self.lease.home / layout.JOURNAL)
         except StoreError as error:
@@ -280,7 +280,7 @@ class ObjectDraft:
         self._stays = True
 
     def close(self, *, failed: bool) -> None:
-        """See `FileDraft`; a store has no folders that would have to go."""
+        """See `FileDraft`. A store has no folders to remove."""
         del failed
         try:
             if self._is_stuck or self._stays:
@@ -296,7 +296,7 @@ class ObjectDraft:
             logs.LOG.warning("%s is left to the next run that writes there: %s", self.lease.home, error)
 
     def _apply(self, entry: journal.Entry) -> StoreError | None:
-        """Publish a file; gives why that does not work."""
+        """Publish a file. Returns the error if that fails."""
         try:
             journal.apply(self.store, entry, keeps_conditions=self.lease.keeps_conditions)
         except StoreError as error:
@@ -311,12 +311,12 @@ class ObjectDraft:
 
 
 def _can_be_later(problems: Sequence[StoreError]) -> bool:
-    """Whether the next run can complete some of the failed steps. Objects that others have written meanwhile stay."""
+    """True if the next run can complete some of the failed steps. Objects that others have written meanwhile stay."""
     return any(error.kind not in (Kind.TAKEN, Kind.MISSING) for error in problems)
 
 
 def _refuse_changed(store: WritableStore, target: Location, before: str) -> None:
-    """Stop before anything is sent where an object is not the one that the run saw first."""
+    """Stop before anything is sent if an object is not the one that the run saw first."""
     found = store.look(target)
     if (found.version if found else "") != before:
         raise journal.taken(target)
@@ -336,7 +336,7 @@ def _sendings(upload: Upload, content: Content, limits: Limits) -> Iterator[_Sen
 
 
 def _batches(sendings: Sequence[_Sending]) -> Iterator[tuple[_Sending, ...]]:
-    """Group neighbouring parts into tasks."""
+    """Group neighboring parts into tasks."""
     held: list[_Sending] = []
     size = 0
     for each in sendings:
@@ -350,7 +350,7 @@ def _batches(sendings: Sequence[_Sending]) -> Iterator[tuple[_Sending, ...]]:
 
 
 def _send(part_store: PartStore, store: WritableStore, batch: Sequence[_Sending]) -> list[str]:
-    """Send parts, or have the store copy them; gives their tags."""
+    """Send parts, or have the store copy them. Returns their tags."""
     tags = []
     for each in batch:
         remains.at_once(partial(destination.check, part_store), each.checked)

@@ -1,4 +1,4 @@
-"""Objects of a store as a destination: names are looked up by lists, which say what stands there and its version."""
+"""Objects of a store as a destination: a listing shows the object of a name and its version."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class ObjectFiles:
     """See `Destination`.
 
-    The run notes the version of an object when it looks at its name first, and replaces only this version. Should the
-    name have another version when the run publishes, another run or program was faster, and this run ends.
+    The run stores the version of an object when it first looks at its name, and replaces only this version. If the name
+    has another version when the run publishes, another run or program was faster, and this run ends.
     """
 
     store: WritableStore
@@ -48,7 +48,7 @@ class ObjectFiles:
         return None
 
     def standing(self, path: Location) -> FileType:
-        """See `Destination`; a folder is the beginning of a key."""
+        """See `Destination`. A folder is a prefix of a key."""
         found = next(iter(self.store.pages(path, deep=True, most=1)), None)
         objects = found.objects if found is not None else ()
         self._note(path, next((each for each in objects if each.location == path), None))
@@ -60,7 +60,7 @@ class ObjectFiles:
         return FileType.FOLDER if below is not None and below.objects else FileType.NOTHING
 
     def stamp(self, path: Location) -> str | None:
-        """See `Destination`: the mark that it was written with."""
+        """See `Destination`: the mark with which it was written."""
         try:
             found = self.store.look(path)
         except StoreError:

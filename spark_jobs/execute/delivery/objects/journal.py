@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Put:
-    """A small object that is written: the journal has its bytes.
+    """A small object to be written. The journal contains its bytes.
 
     Args:
-        target: where.
+        target: the location.
         mark: the mark that it gets.
-        before: the version that was there; empty when there was none.
+        before: the earlier version; empty if there was none.
         data: its bytes.
     """
 
@@ -39,10 +39,10 @@ class Put:
 
 @dataclass(frozen=True)
 class Completion:
-    """An upload that is completed; see `Put`.
+    """An upload to be completed; see `Put`.
 
     Args:
-        upload: which.
+        upload: the upload.
         tags: the tags of its parts, in order.
     """
 
@@ -55,7 +55,7 @@ class Completion:
 
 @dataclass(frozen=True)
 class Removal:
-    """An object of an earlier run that goes, unless it is another one by now."""
+    """An object of an earlier run to be removed, unless it has changed meanwhile."""
 
     target: Location
     before: str
@@ -80,20 +80,20 @@ class Journal:
 
 
 def text(entries: Iterable[Entry], others: Iterable[Address] = (), by: Address | None = None) -> bytes:
-    """A journal as it is written down; see `Journal`."""
+    """The text of a journal; see `Journal`."""
     fields = {"entries": [_as_json(entry) for entry in entries], "others": participant.as_json(others)}
     return json.dumps(fields | ({"by": by.as_json()} if by else {}), separators=(",", ":")).encode()
 
 
 def read(data: bytes, place: Location) -> Journal:
-    """A journal that was written down.
+    """Parse the text of a journal.
 
     Raises:
-        StoreError: it is none.
+        StoreError: it is no journal.
     """
     try:
         known = json.loads(data)
-        entries = known if isinstance(known, list) else known["entries"]  # of runs that knew one place only
+        entries = known if isinstance(known, list) else known["entries"]  # older runs had only one place
         others, by = ([], None) if isinstance(known, list) else (known["others"], known.get("by"))
         return Journal(tuple(map(_entry, entries)), tuple(map(Address.of, others)), Address.of(by) if by else None)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -101,12 +101,12 @@ def read(data: bytes, place: Location) -> Journal:
 
 
 def announced(others: Sequence[Address]) -> bytes:
-    """The object that a home contains until the run decides: the places where something may have been prepared."""
+    """The content of a home until the run decides: the places where something may have been prepared."""
     return text((), others)
 
 
 def apply(store: WritableStore, entry: Entry, *, keeps_conditions: bool) -> None:
-    """Publish the object of an entry; an object that is published already stays as it is.
+    """Publish the object of an entry. An object that is already published stays as it is.
 
     Raises:
         StoreError: another program has written the object meanwhile (`Kind.TAKEN`), the upload is gone
@@ -123,7 +123,7 @@ def apply(store: WritableStore, entry: Entry, *, keeps_conditions: bool) -> None
             check(store, entry)
         store.put(entry.target, entry.data, entry.mark, when)
         return
-    # Some stores know conditions for objects that are put, and ignore them for uploads.
+    # Some stores support conditions for objects that are put, and ignore them for uploads.
     check(store, entry)
     store.complete(Upload(entry.target, entry.upload), entry.tags, entry.mark, when)
 
@@ -132,7 +132,7 @@ def reads(store: WritableStore, entry: Entry) -> list[Location]:
     """The objects that publishing an entry reads.
 
     Raises:
-        StoreError: the entry is none of this store.
+        StoreError: the entry does not belong to this store.
     """
     if not isinstance(entry, Completion):
         return []
@@ -144,7 +144,7 @@ def reads(store: WritableStore, entry: Entry) -> list[Location]:
 
 
 def is_done(store: WritableStore, entry: Entry) -> bool:
-    """Whether the object of an entry is published, or removed."""
+    """True if the object of an entry is published, or removed."""
     found = store.look(entry.target)
     if isinstance(entry, Removal):
         return found is None or found.version != entry.before
@@ -152,7 +152,7 @@ def is_done(store: WritableStore, entry: Entry) -> bool:
 
 
 def check(store: WritableStore, entry: Put | Completion) -> None:
-    """Stop when an object has neither the version from before nor the mark of the entry.
+    """Stop if an object has neither the earlier version nor the mark of the entry.
 
     Raises:
         StoreError: it is another one (`Kind.TAKEN`).

@@ -1,9 +1,9 @@
 """The objects of a live run in a store, and their names.
 
-A run has a prefix `.clinker-<execution id>/` in every folder that it publishes into. In the first of them, its *home*,
-are its lease, its journal and the list of its uploads; the others have an object that points to the home. Whoever can
-write such an object can also write the outputs in that folder. So a journal counts for the folders that point to it,
-and for its own.
+A run has a prefix `.clinker-<execution id>/` in every folder into which it publishes. In the first of them, its *home*,
+are its lease, its journal and the list of its uploads. The others have an object that points to the home. A user who
+can write such an object can also write the outputs in that folder. So a journal counts only for its own folder, and for
+folders that point to it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ PREFIX = ".clinker-"
 LOCK = ".clinker-publishing"
 #: In a draft: the pointer to the run's home, the run's lease, its journal, the list of its uploads, and its parts.
 POINTER, LEASE, JOURNAL, UPLOADS, PARTS = "at", "lease", "journal.json", "uploads.json", "parts"
-#: In a draft: the pieces of uploads, on stores where these are objects.
+#: In a draft: the pieces of uploads, on stores that compose objects of other objects.
 DEPOT = "uploads"
-#: In the home of a run that publishes into other places too: the list of these, until its journal has it. And in a
-#: draft about which another place decides: the journal that counts then.
+#: In the home of a run with several places: the list of the others, until the journal has them. In a draft about which
+#: another place decides: the journal that counts in that case.
 ANNOUNCED, PREPARED = "announced.json", "prepared.json"
 
 
@@ -33,12 +33,12 @@ def draft(folder: Location, run: str) -> Location:
 
 
 def folder_of(draft: Location) -> Location:
-    """The folder that a draft is in."""
+    """The folder that contains a draft."""
     return draft.at(draft.key.rstrip("/")).parent
 
 
 def is_draft(place: Location) -> bool:
-    """Whether a place is called as the drafts of runs are."""
+    """True if a location has the name of a run's draft."""
     return place.key.endswith("/") and place.at(place.key[:-1]).name.startswith(PREFIX)
 
 
@@ -48,7 +48,7 @@ def depot(folders: Iterable[Location], target: Location, run: str) -> Location:
 
 
 def homes(folders: Iterable[Location]) -> dict[str, Location]:
-    """For each bucket the first folder in it: a run has its parts there, so that the store copies within a bucket."""
+    """The first folder in each bucket. A run has its parts there, so that the store copies within a bucket."""
     found: dict[str, Location] = {}
     for folder in folders:
         found.setdefault(folder.bucket, folder)

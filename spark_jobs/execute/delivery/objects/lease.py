@@ -1,8 +1,8 @@
 """The lease of a run: an object that is rewritten every few seconds while the run is alive.
 
-A run is dead when its lease was not renewed for a minute, by the store's clock: machines' clocks need not agree. On its
-own machine the end of its process shows it at once. Recovery takes the lease of a dead run on condition that it is
-unchanged, so only one process recovers. A run that was merely held up finds its lease taken, and stops.
+A run is dead if its lease was not renewed for a minute by the store's clock, since the clocks of machines may differ.
+On its own machine, the end of its process shows this at once. Recovery takes over the lease of a dead run on condition
+that it is unchanged, so only one process recovers. A run that was only suspended finds its lease taken, and stops.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ LEASE_S = 60.0
 
 @dataclass(frozen=True)
 class Found:
-    """A lease as it was found.
+    """The lease found in a home.
 
     Args:
         version: its version.
         folders: the folders into which its run publishes, the home's first.
-        is_dead: whether its run is.
+        is_dead: its run is dead.
     """
 
     version: str
@@ -49,7 +49,7 @@ class Found:
 
 
 def find(store: WritableStore, home: Location) -> Found | None:
-    """The lease in a home; None when there is none.
+    """The lease in a home; None if there is none.
 
     Raises:
         StoreError: it cannot be read, or is no lease.
@@ -76,7 +76,7 @@ class Lease:
     store: WritableStore
     home: Location
     folders: Sequence[Location]
-    #: Whether the store keeps conditions; without them two processes can hold a lease.
+    #: The store enforces conditions. Without them two processes can hold a lease.
     keeps_conditions: bool = True
     _mark: str = field(default_factory=lambda: uuid.uuid4().hex)
     _version: str = ""
@@ -88,10 +88,10 @@ class Lease:
     _thread: threading.Thread | None = None
 
     def take(self, version: str = ABSENT) -> None:
-        """Write the lease, and go on renewing it.
+        """Write the lease, and keep renewing it.
 
         Args:
-            version: the lease of the dead run that is taken over.
+            version: the version of a dead run's lease that is taken over.
 
         Raises:
             StoreError: somebody else has it (`Kind.TAKEN`), or the store refuses.
@@ -108,7 +108,7 @@ class Lease:
         self._thread.start()
 
     def _is_conditional(self) -> bool:
-        """Whether the store honours conditions: it refuses to create an object that exists already."""
+        """True if the store enforces conditions: it refuses to create an object that already exists."""
         try:
             self._write(ABSENT)
         except StoreError as error:
@@ -118,10 +118,10 @@ class Lease:
         return False
 
     def check(self) -> None:
-        """Stop when the lease is lost.
+        """Stop if the lease is lost.
 
         Raises:
-            StoreError: somebody else has it, or it has run out.
+            StoreError: somebody else has it, or it has expired.
         """
         if self._is_lost or time.monotonic() - self._renewed > LEASE_S:
             text = f"this run could not renew its lease for {LEASE_S:.0f} s, and others take it for dead; run again"
@@ -129,11 +129,11 @@ class Lease:
 
     @property
     def is_lost(self) -> bool:
-        """Whether somebody else has taken it."""
+        """True if somebody else has taken it."""
         return self._is_lost
 
     def stop(self) -> None:
-        """Renew it no more."""
+        """Stop renewing it."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join(timeout=RENEWAL_S)

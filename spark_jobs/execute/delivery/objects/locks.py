@@ -22,15 +22,15 @@ _PAUSE_S = 0.5
 
 
 def take(lease: Lease, folder: Location, own: str, reach: Reach) -> None:
-    """Wait until the folder is this run's.
+    """Wait until this run holds the lock of the folder.
 
-    The lock of a dead run is taken over once the run's remains are completed or removed.
+    The lock of a dead run is taken over after the run's remains have been completed or removed.
 
     Args:
         lease: the lease of this run.
         folder: the folder.
         own: this run's execution id.
-        reach: how other places are reached that a dead run has written into.
+        reach: access to other places into which a dead run has written.
 
     Raises:
         StoreError: this run's own lease is lost, or the store refuses.
@@ -67,7 +67,7 @@ def _home(data: bytes, place: Location) -> Location:
 
 
 def give_back(lease: Lease, folder: Location) -> None:
-    """Let others publish into the folder."""
+    """Release the lock of the folder."""
     place = folder / layout.LOCK
     if not lease.is_lost and lease.store.get(place) == str(lease.home).encode():
         lease.store.delete(place)

@@ -1,4 +1,4 @@
-"""Parts as objects below a prefix of their run: tasks write and read them from any machine."""
+"""Parts as objects below a prefix of their run. Tasks write and read them from any machine."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from spark_jobs.stores.location import Location
     from spark_jobs.stores.writing import ObjectInfo, Upload, WritableStore
 
-#: So many bytes are held in memory until they go to a file without a name.
+#: The bytes that are buffered in memory before they spill to an unnamed file.
 _HELD_BYTES = 1 << 20
-#: After so many requests each sends more: an upload has 10,000 parts at most.
+#: After this many requests each one sends more, because an upload has at most 10,000 parts.
 _REQUESTS = 1000
 
 
 @dataclass(frozen=True)
 class ObjectPartStore:
-    """See `PartStore`; paths are URIs. It has settings and no credentials, for it travels."""
+    """See `PartStore`. Paths are URIs. It is sent to tasks, so it has settings but no credentials."""
 
     store: WritableStore
 
@@ -59,7 +59,7 @@ class ObjectPartStore:
 
 
 class ObjectFile(io.RawIOBase):
-    """An object as a file to read."""
+    """An object as a readable file."""
 
     def __init__(self, reader: ObjectReader, size: int) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class ObjectFile(io.RawIOBase):
         return self._reader.seek(self._at)
 
     def read(self, size: int = -1, /) -> bytes:
-        """The next bytes, all that are left where `size` is negative."""
+        """The next bytes; all remaining ones if `size` is negative."""
         data = self._reader.read(self._size - self._at if size < 0 else size)
         self._at += len(data)
         return data
@@ -108,10 +108,10 @@ class ObjectFile(io.RawIOBase):
 
 
 class ObjectWriter(io.RawIOBase):
-    """An object as a file to write, which is there once it is closed.
+    """An object as a writable file. The object exists once the file is closed.
 
-    A small one is one request. Of a larger one pieces are sent as they are full, so a task needs room for one of them,
-    on disk where it is more than a megabyte. What a dying task has begun is ended by the run.
+    A small object is one request. A larger one is sent in pieces as they fill up, so a task buffers one piece, on disk
+    if it exceeds a megabyte. The run aborts an upload that a dead task has begun.
     """
 
     def __init__(self, store: WritableStore, place: Location) -> None:

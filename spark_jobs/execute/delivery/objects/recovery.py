@@ -1,4 +1,4 @@
-"""Recovery from dead runs in a store: publication that had begun is completed, and everything else is removed."""
+"""Recovery from dead runs in a store: a publication that had begun is completed, and all other remains are removed."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _PAUSE_S = 0.5
 
 
 def recover(store: WritableStore, folder: Location, own: str = "", reach: Reach | None = None) -> list[Location]:
-    """Complete or remove what dead runs left in a folder; gives the homes that were cleared.
+    """Complete or remove the remains of dead runs in a folder. Returns the homes that were cleared.
 
     Drafts of live runs are left alone.
 
     Args:
         store: the store.
         folder: the folder.
-        own: the execution id of the run that asks, whose own draft is no remains.
-        reach: how other places are reached that a dead run has written into as well.
+        own: the execution id of the calling run, whose own draft is skipped.
+        reach: access to other places into which a dead run has written as well.
 
     Raises:
         StoreError: the store refuses.
-        OSError: another place does.
+        OSError: another place refuses.
     """
     start = folder / layout.PREFIX
     drafts = [start.at(key) for page in store.pages(start, deep=False) for key in page.folders]
@@ -44,7 +44,7 @@ def recover(store: WritableStore, folder: Location, own: str = "", reach: Reach 
 
 
 def cleared(store: WritableStore, draft: Location, reach: Reach) -> Location | None:
-    """The home of a draft whose run is dead, once it is cleared; None when the run lives.
+    """Clear the draft of a dead run. Returns the run's home; None if the run lives.
 
     Raises:
         OSError: see `recover`.
@@ -54,7 +54,7 @@ def cleared(store: WritableStore, draft: Location, reach: Reach) -> Location | N
     if home is None:
         return None
     found = find(store, home)
-    if found is None:  # its run died removing it, or a task was late
+    if found is None:  # its run died while it removed the draft, or a task wrote late
         sweep(store, draft)
         return home
     if not found.is_dead:
@@ -70,14 +70,14 @@ def cleared(store: WritableStore, draft: Location, reach: Reach) -> Location | N
 
 
 def resolve_left(store: WritableStore, home: Location, by: Address, reach: Reach, *, is_decided: bool) -> None:
-    """Complete or remove the draft of a dead run in a store, as its home elsewhere has decided.
+    """Complete or remove the draft of a dead run in a store, according to the decision of its home elsewhere.
 
     Args:
         store: the store.
         home: the run's home in the store.
-        by: the home that has decided; the prepared journal has to name it.
+        by: the home that has decided; the prepared journal must name it.
         reach: see `recover`.
-        is_decided: whether the prepared work is to be published.
+        is_decided: the prepared work is to be published.
 
     Raises:
         StoreError: the store refuses, or another place decides.
@@ -99,7 +99,7 @@ def resolve_left(store: WritableStore, home: Location, by: Address, reach: Reach
 def _is_cleared(
     store: WritableStore, home: Location, found: Found, reach: Reach, decided: journal.Journal | None = None
 ) -> bool:
-    """Complete or remove the remains of a dead run; False where another process has taken that over."""
+    """Complete or remove the remains of a dead run. Returns False if another process has taken that over."""
     taken = Lease(store, home, found.folders)
     try:
         taken.take(found.version)
@@ -123,7 +123,7 @@ def _read(store: WritableStore, place: Location) -> journal.Journal | None:
 
 
 def _pointed(pointer: bytes, draft: Location) -> Location | None:
-    """The home that a draft points to; None, with a warning, where it points to no home of its run."""
+    """The home to which a draft points; None, with a warning, if it points to no home of its run."""
     try:
         home = location.parse(pointer.decode())
     except (UnicodeDecodeError, location.BadLocation):
@@ -139,9 +139,9 @@ def _run_of(draft: Location) -> str:
 
 
 def _complete(store: WritableStore, left: Remains, reach: Reach, decided: journal.Journal | None) -> None:
-    """Publish the rest of the run's files if it had decided, and remove its draft.
+    """Publish the remaining files of the run if it had decided, and remove its draft.
 
-    A lease or a journal may name a folder only if the folder points to their home.
+    A lease or a journal counts for a folder only if the folder points to their home.
     """
     known: dict[Location, bool] = {}
 
@@ -169,7 +169,7 @@ def _complete(store: WritableStore, left: Remains, reach: Reach, decided: journa
         for entry in found.entries:
             _redo(store, entry)
         logs.LOG.warning("%s: completed the files of a run that had died while it published them", left.folders[0])
-        # Before anything else goes: without its pointers nobody would believe it.
+        # The journal is removed first: without the pointers it would not count any more.
         store.delete(place)
     elif (announced := _read(store, left.home / layout.ANNOUNCED)) is not None:
         joint.remove_left(announced.others, mine, reach)

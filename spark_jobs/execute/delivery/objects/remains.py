@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     _Item = TypeVar("_Item")
     _Answer = TypeVar("_Answer")
 
-#: Requests that are on their way at a time: a store answers each after some ten milliseconds.
+#: The number of parallel requests. A store answers each after some ten milliseconds.
 THREADS = 16
 
 
@@ -41,7 +41,7 @@ class Remains:
 
     Args:
         store: the store.
-        home: its home.
+        home: the run's home.
         folders: the folders into which it publishes.
     """
 
@@ -60,7 +60,7 @@ class Remains:
         return [layout.draft(folder, self.run) for folder in self.folders]
 
     def note_uploads(self, known: Mapping[Location, Sequence[str]]) -> None:
-        """Say which uploads will be begun: to these keys, and none of those that are there."""
+        """Write the list of uploads that will be begun: the keys, and the uploads to them that already exist."""
         listed = [[str(target), [*ids]] for target, ids in known.items()]
         self.store.put(self.home / layout.UPLOADS, json.dumps(listed).encode())
 
@@ -68,7 +68,7 @@ class Remains:
         """Abort the uploads that the run has begun and not completed.
 
         Args:
-            may: whether the run publishes into a folder.
+            may: returns True if the run publishes into a folder.
         """
         place = self.home / layout.UPLOADS
         if (data := self.store.get(place)) is None:
@@ -84,7 +84,7 @@ class Remains:
         self.store.delete(place)
 
     def clear(self) -> None:
-        """Remove everything but the lease, the journal first: half of the files could be published otherwise."""
+        """Remove everything but the lease, the journal first. Otherwise half of the files could be published."""
         self.store.delete(self.home / layout.JOURNAL)
         for draft in self.drafts:
             if draft != self.home:
@@ -99,7 +99,7 @@ def pending(store: WritableStore, target: Location) -> list[Upload]:
 
 
 def listed(store: WritableStore, prefix: Location) -> Iterator[Upload]:
-    """The uploads below a prefix, as far as they may be listed."""
+    """The uploads below a prefix, if they may be listed."""
     try:
         yield from store.uploads(prefix)
     except StoreError as error:

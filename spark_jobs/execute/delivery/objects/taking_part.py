@@ -20,8 +20,8 @@ class LeftObjects:
 
     Args:
         place: the run's home in the store.
-        home: where it has decided.
-        reach: how the store is reached.
+        home: the home that has decided.
+        reach: access to the store.
     """
 
     place: Location

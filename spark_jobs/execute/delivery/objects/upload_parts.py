@@ -1,6 +1,6 @@
-"""Plans how a store composes a file: as the parts of an upload.
+"""Plans the parts of an upload from which a store composes a file.
 
-A store copies ranges of objects itself, but on some stores parts have a minimal length (5 MiB on S3, except for the
+A store copies ranges of objects itself, but some stores require a minimal length of parts (5 MiB on S3, except for the
 last one). So a task reads and sends shorter ranges (headers, separators, small ranges, and if needed the beginning of a
 long range that follows them), and the store copies the rest.
 """
@@ -24,8 +24,8 @@ class UploadPart:
     """A part of an upload.
 
     Args:
-        segments: what stands in it, in order.
-        copied: the range that the store copies; None where a task sends the part.
+        segments: its content, in order.
+        copied: the range that the store copies; None if a task sends the part.
     """
 
     segments: tuple[Segment, ...]
@@ -38,12 +38,12 @@ class UploadPart:
 
 
 def upload_parts(segments: Iterable[Segment], size: int, limits: Limits) -> list[UploadPart]:
-    """The parts of a file; one at least.
+    """The parts of a file, at least one.
 
     Args:
-        segments: what stands in the file, in order.
-        size: how many bytes that is.
-        limits: the least and most bytes of parts, and their most number, in the store.
+        segments: the content of the file, in order.
+        size: the size of the content in bytes.
+        limits: the store's limits for the bytes and the number of parts.
     """
     share = -(-size // limits.most_parts)
     planning = _Planning(
@@ -95,7 +95,7 @@ class _Planning:
         self.held_bytes += length(segment)
 
     def _copied(self, part_range: Segment) -> Segment:
-        """Copy as much of a range as makes whole parts; gives the rest."""
+        """Copy as many whole parts of a range as possible. Returns the rest."""
         while isinstance(part_range, PartRange) and part_range.size >= self.least_copied:
             taken = cut(part_range, 0, min(part_range.size, self.most_copied))
             assert isinstance(taken, PartRange)

@@ -1,9 +1,9 @@
 """A table as a participant of a publication: its files are written first, and one commit adds them.
 
-Tasks write the files into the table's folder, where nobody sees them until the table names them. The commit has an id
-of its own, so that it is done once, whoever does it. The run's id would not do: a scheduler may give it to a second
-run. A run that publishes elsewhere as well notes in the table's folder what has to be committed, and where that is
-decided.
+Tasks write the files into the table's folder, where they are invisible until the table lists them. The commit has an id
+of its own, so that it is done only once, whoever does it. The run's id would not suffice, because a scheduler may give
+it to a second run. A run that also publishes elsewhere notes the pending commit, and the home that decides about it, in
+the table's folder.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NotedCommit:
-    """A commit as its note has it: a dataclass of JSON values, and of values and lists that `made` restores.
+    """A commit in the form of its note: a dataclass of JSON values, and of values and lists that `made` restores.
 
     Args:
         run: the execution id.
@@ -37,19 +37,19 @@ class NotedCommit:
 
     run: str
 
-    #: Functions that restore values from JSON, by the names of fields: applied to each element, where it is a list.
+    #: Functions that restore values from JSON, by field name; applied to each element of a list.
     made: ClassVar[Mapping[str, Callable[[Any], Any]]] = {}
 
     def as_note(self, home: Address) -> bytes:
-        """The commit with its home, as a file has it."""
+        """The commit with its home, as the bytes of a note."""
         return json.dumps({"home": home.as_json(), **asdict(self)}).encode()
 
     @classmethod
     def of(cls, data: bytes) -> tuple[Address, Self]:
-        """The home and the commit that a file has.
+        """Parse the home and the commit from the bytes of a note.
 
         Raises:
-            ValueError: it has none.
+            ValueError: it is no note.
         """
         try:
             found = json.loads(data)
@@ -65,19 +65,19 @@ class NotedCommit:
 
 
 def _frozen(value: Any) -> Any:
-    """A value of JSON with tuples for lists."""
+    """A JSON value with tuples for lists."""
     if isinstance(value, dict):
         return {key: _frozen(each) for key, each in value.items()}
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def of_fields(kind: type[Any]) -> Callable[[Any], Any]:
-    """Give a function that makes a dataclass from a mapping of its fields."""
+    """A function that makes a dataclass from a mapping of its fields."""
     return lambda fields: kind(**fields)
 
 
 class NotThere(OSError):
-    """A commit does not work, and it will not be there later either: its files may go."""
+    """A commit failed and cannot happen later either, so its files may be removed."""
 
 
 class TableCommit(ABC):
@@ -111,18 +111,18 @@ class TableCommit(ABC):
         """Look at the table again.
 
         Raises:
-            RunFailed: it is another one by now, so that the commit would lose something (E912).
-            OSError: nobody can tell.
+            RunFailed: it has changed, so that the commit would lose something (E912).
+            OSError: the answer is unknown.
         """
 
     @abstractmethod
     def publish(self) -> None:
-        """Commit; nothing is to be done where it is done already.
+        """Commit, unless that has already been done.
 
         Raises:
             RunFailed: somebody else was faster (E912).
-            NotThere: it does not work.
-            OSError: it does not work, or nobody can tell.
+            NotThere: the commit fails for good.
+            OSError: the commit fails, or its outcome is unknown.
         """
 
     @abstractmethod
@@ -140,7 +140,7 @@ class TableCommit(ABC):
         return f"table {self.place.name}"
 
     def prepare(self, home: Address | None) -> None:
-        """See `Participant`: the files are there, and the table is looked at again."""
+        """See `Participant`: the files exist, and the table is checked again."""
         self.look()
         if home is not None:
             self._note = NOTE.format(self.run)
@@ -173,8 +173,8 @@ class LeftCommit:
 
     Args:
         place: the folder of the table.
-        home: where the run decides.
-        read: gives the home and the commit of a note, or raises ValueError.
+        home: the home that decides.
+        read: parses the home and the commit of a note, or raises ValueError.
     """
 
     place: TableFolder
@@ -201,13 +201,13 @@ class LeftCommit:
         self._forget(commit)
 
     def _forget(self, commit: TableCommit | None) -> None:
-        """Remove the note, and a partial one that a death has left."""
+        """Remove the note, and a partial note of a process that died while it wrote it."""
         note = self.place.inside(NOTE.format(self.home.run))
         self.place.remove([note] if commit is not None else [])
         self.place.forget_partial(note)
 
     def _commit(self) -> TableCommit | None:
-        """Read the commit that is left; None where none is, or where another home decides about it."""
+        """Read the remaining commit; None if there is none, or if another home decides about it."""
         data = self.place.read(NOTE.format(self.home.run))
         if data is None:
             return None
@@ -219,11 +219,11 @@ class LeftCommit:
 
 
 def recover(place: TableFolder, reach: Reach, read: Callable[[bytes], tuple[Address, TableCommit]]) -> None:
-    """Complete or remove the commits that dead runs had prepared for a table.
+    """Complete or remove commits that dead runs prepared for a table.
 
     Args:
         place: the folder of the table.
-        reach: how the homes of these runs are reached.
+        reach: access to the homes of these runs.
         read: see `LeftCommit`.
 
     Raises:

@@ -28,16 +28,16 @@ class TableFolder:
     """The folder of a table, local or in a store, for files that the table's own library does not handle.
 
     Args:
-        root: absolute, or a URI.
-        name: how messages call it.
-        stores: resolved settings.
+        root: its path, absolute or a URI.
+        name: its name in messages.
+        stores: resolved settings of stores.
     """
 
     root: str
     name: str
     stores: StoreSettings
 
-    #: The folder in it for notes of runs, which no reader takes for data.
+    #: The subfolder for notes of runs, which readers do not take for data.
     inner: ClassVar[str] = ""
 
     @property
@@ -45,11 +45,11 @@ class TableFolder:
         return not location.is_uri(self.root)
 
     def inside(self, name: str) -> str:
-        """Where a note is in the table's folder."""
+        """The path of a note in the table's folder."""
         return f"{self.inner}/{name}"
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file beside the table's metadata, atomically.
+        """Write a file next to the table's metadata, atomically.
 
         Raises:
             OSError: it cannot be written.
@@ -62,7 +62,7 @@ class TableFolder:
             opening.writable(self.stores).put(self._place_of_notes / name, data)
 
     def read(self, name: str) -> bytes | None:
-        """Read a file beside the table's metadata; None where there is none.
+        """Read a file next to the table's metadata; None if there is none.
 
         Raises:
             OSError: it cannot be read.
@@ -77,10 +77,10 @@ class TableFolder:
         return None if found is None else store.fetch(self._place_of_notes / name, 0, found.size, found.version)
 
     def notes(self) -> list[str]:
-        """List the names of the notes that runs have left.
+        """The names of the notes of runs.
 
         Raises:
-            OSError: nobody can tell.
+            OSError: they cannot be listed.
         """
         start, end = NOTE.split("{}")
         if self._is_local:
@@ -91,7 +91,7 @@ class TableFolder:
         return sorted(name for name in names if name.startswith(start) and name.endswith(end))
 
     def remove(self, inside: Iterable[str]) -> None:
-        """Remove files from the table's folder; missing ones are ignored, and files behind links stay.
+        """Remove files from the table's folder. Missing files are ignored, and files behind links stay.
 
         Raises:
             OSError: one cannot be removed.
@@ -105,7 +105,7 @@ class TableFolder:
                 opening.writable(self.stores).delete(location.parse(f"{self.root}/{path}"))
 
     def forget_partial(self, inside: str) -> None:
-        """Remove half of a file that `write` was writing; a store has no halves.
+        """Remove a partial file that `write` left. A store has no partial files.
 
         Raises:
             OSError: it cannot be removed.
@@ -123,7 +123,7 @@ class TableFolder:
 
 
 def _unlink(root: str, path: str) -> None:
-    """Remove a file below a folder. Links are not followed: whoever can write a table may have put one there."""
+    """Remove a file below a folder. Links are not followed: a user who can write the table may have put one there."""
     *folders, name = path.split("/")
     with ExitStack() as held:
         try:

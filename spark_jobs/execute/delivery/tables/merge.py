@@ -1,13 +1,12 @@
-"""Merging by keys: records take the place of the rows that have their keys, or else become new rows.
+"""Merges records into a table by keys: records replace the rows with their keys, or become new rows.
 
-Each file with rows that have the key of a record is rewritten without these rows, by a task of its own. Records become
-files of their own, and take the values of the columns that they lack from the rows that they replace. No task needs all
-records: it looks up their keys alone, as many at a time as its memory holds.
+Each file that has rows with the key of a record is rewritten without these rows, by a task of its own. Records become
+files of their own, and take the values of columns that they lack from the rows that they replace. No task needs all
+records: it looks up only their keys, as many at a time as its memory holds.
 
 1. Tasks write the keys of records, partitioned by their hashes. No key may occur twice.
-2. Tasks find the rows of each file whose keys are among them, and rewrite the file without these rows. They write the
-   values that records keep from the rows beside the parts of the records.
-3. Tasks write the records.
+2. Tasks find the rows of each file whose keys are among them, and rewrite the file without these rows. They write
+values that records take from replaced rows next to the parts of the records. 3. Tasks write the records.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ if TYPE_CHECKING:
     from spark_jobs.scan.files import InputFile
     from spark_jobs.tuning import Tuning
 
-#: Columns beside keys and rows: the part that a record is in, its place there, and whether its flag is set.
+#: Columns besides keys and rows: the part of a record, its row there, and its delete flag.
 _PART, _ROW, _GONE = "part", "row", "gone"
-#: The place of a row in its file.
+#: The row number in a file of the table.
 _AT = "at"
-#: Keys that come twice are shown, so many of them.
+#: The number of duplicate keys that a message shows.
 _SHOWN = 3
 _RERAISED = (OSError, format.Unfit, FormatError)
 
@@ -58,18 +57,18 @@ class Merge:
 
     Args:
         part_store: the store of parts.
-        folder: its folder for files that tasks hand to one another.
-        create: begins a file in the folder of the table.
+        folder: the folder for files that tasks exchange.
+        create: creates a file in the folder of the table.
         reader: reads the files of the table.
         writer: reads records, and writes the files of tables.
-        layout: the files that get the records.
-        table: the files that get the rows which stay; None where there is no table yet.
+        layout: the layout of files with records.
+        table: the layout of rewritten files; None if there is no table yet.
         key: the columns that identify records.
-        flag: the column that marks rows to delete; empty where there is none.
+        flag: the column that marks rows to delete; empty if there is none.
         kept: the columns of the table that records lack.
-        moved: whether records are bytes of their own (`converting.py`).
-        most_bytes: so many bytes of keys and of rows a task holds at once.
-        kept_bytes: so many bytes of rows that are kept wait before they are written.
+        moved: the parts contain single records in the row format (`converting.py`).
+        most_bytes: the bytes of keys and of rows that a task holds at once.
+        kept_bytes: the bytes of kept values that are buffered before they are written.
     """
 
     part_store: PartStore
@@ -99,7 +98,7 @@ class Merge:
         return pa.schema([*place, *(pa.field(self.kept_as(name), types.field(name).type) for name in self.kept)])
 
     def kept_as(self, name: str) -> str:
-        """The name of a column of the table in messages, where the place of a record may have the same name."""
+        """The name of a column of the table in messages, which have other columns for the place of a record."""
         return f"kept {self.kept.index(name)}"
 
     def stream(self, part_range: PartRange) -> IO[bytes]:
@@ -108,17 +107,17 @@ class Merge:
         return converting.joined(self.part_store, cast("Any", self.writer), [part_range], moved=self.moved)
 
     def new(self) -> str:
-        """Give a unique path for a file that tasks hand on."""
+        """A unique path for a file that tasks exchange."""
         return os.path.join(self.folder, f"{uuid.uuid4().hex}.merge")
 
 
 class Ambiguous(Exception):
-    """Keys that tell no records, or no rows, apart.
+    """A key identifies several records, or several rows.
 
     Args:
         whose: "the records have" or "the table has".
-        keys: some of them, with how often they come.
-        remedy: how to mend that.
+        keys: some of these keys, each with its number of occurrences.
+        remedy: the remedy.
     """
 
     def __init__(self, whose: str, keys: Sequence[tuple[Mapping[str, Any], int]], remedy: str) -> None:
@@ -130,7 +129,7 @@ class Ambiguous(Exception):
 
 @dataclass(frozen=True)
 class _Keys:
-    """Keys of records of one part, with bounds of each column as the log has them; None where there are none."""
+    """Keys of records of one part, with bounds of each column like those in the log; None if there are none."""
 
     bucket: int
     path: str
@@ -150,7 +149,7 @@ class _Message:
 
 @dataclass(frozen=True)
 class _Rewritten:
-    """A file of the table that has rows which go."""
+    """A file of the table with rows to be removed."""
 
     added: tuple[Any, ...]
     messages: tuple[_Message, ...]
@@ -164,18 +163,18 @@ def merge(
     tuning: Tuning,
     remove: Callable[[Iterable[str]], None],
 ) -> tuple[tuple[Any, ...], tuple[InputFile, ...]]:
-    """Write the files of a merge; gives the files that the commit adds, and the files that it removes.
+    """Write the files of a merge. Returns the files that the commit adds, and the files that it removes.
 
     Args:
         spark: runs the tasks.
         merge: the settings.
         ranges: the parts with the records.
         files: the files of the table.
-        tuning: how much the driver does by itself.
-        remove: takes files out of the table's folder that no commit will name.
+        tuning: the amount of work that the driver does itself.
+        remove: removes files from the table's folder that no commit will list.
 
     Raises:
-        Ambiguous: a key comes twice.
+        Ambiguous: a key occurs twice.
         FormatError: a file of the table cannot be read.
         Unfit: a value does not fit the table.
         OSError: a file cannot be read or written.
@@ -209,7 +208,7 @@ def merge(
 
 
 def _each(spark: SparkSession, work: Callable[[Any], Any], items: Sequence[Any], is_small: bool) -> list[Any]:
-    """The result of a function for each item: in this process where that is quicker than a job."""
+    """The result of a function for each item, computed in this process if that is faster than a job."""
     return (
         [work(item) for item in items]
         if is_small
@@ -218,7 +217,7 @@ def _each(spark: SparkSession, work: Callable[[Any], Any], items: Sequence[Any],
 
 
 def _grouped(key_files: Sequence[_Keys], most_bytes: int) -> list[tuple[str, ...]]:
-    """The files with keys, in groups that a task holds at once; equal keys are in one group."""
+    """Key files in groups that a task holds at once. Equal keys are in one group."""
     sizes: dict[int, int] = {}
     for each in key_files:
         sizes[each.bucket] = sizes.get(each.bucket, 0) + each.bytes
@@ -235,7 +234,7 @@ def _grouped(key_files: Sequence[_Keys], most_bytes: int) -> list[tuple[str, ...
 
 
 def _keys(merge: Merge, buckets: int, item: tuple[int, PartRange]) -> list[_Keys]:
-    """Write the keys of a part, a file for each bucket that has any."""
+    """Write the keys of a part, a file for each nonempty bucket."""
     number, part_range = item
     schema = pa.schema([merge.layout.schema.field(name) for name in merge.key])
     held: dict[int, list[pa.Table]] = {}
@@ -265,7 +264,7 @@ def _keys(merge: Merge, buckets: int, item: tuple[int, PartRange]) -> list[_Keys
 
 
 def _hashable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values of a hashable type that are equal if and only if the column's values are."""
+    """Values of a hashable type that are equal exactly if the column's values are."""
     kind = column.type
     if pa.types.is_date32(kind):
         return column.cast(pa.int32()).cast(pa.int64())
@@ -275,7 +274,7 @@ def _hashable(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
-    """The lowest and the highest value, as the log has them; None of types of which it has none."""
+    """The lowest and the highest value, in the form of the log; None for types without bounds."""
     if pa.types.is_boolean(column.type) or pa.types.is_decimal(column.type):
         return None
     found = pc.min_max(column)
@@ -284,7 +283,7 @@ def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
 
 
 def _may_have(file: InputFile, merge: Merge, key_files: Sequence[_Keys]) -> bool:
-    """Whether the log does not exclude that a file has a row with a key of the records."""
+    """False if the log shows that no row of a file has a key of the records."""
     chunks: Mapping[str, Any] = file.table.chunks
     known = [chunks.get(name) for name in merge.key]
     return any(
@@ -306,7 +305,7 @@ def _loaded(merge: Merge, paths: Sequence[str]) -> pa.Table:
 
 
 def _doubles(merge: Merge, paths: Sequence[str]) -> list[tuple[dict[str, Any], int]]:
-    """Some keys that come more than once."""
+    """Some keys that occur more than once."""
     counted = _loaded(merge, paths).group_by(merge.keys, use_threads=False).aggregate([([], "count_all")])
     several = counted.filter(pc.greater(counted.column("count_all"), 1)).slice(0, _SHOWN)
     return [
@@ -317,17 +316,17 @@ def _doubles(merge: Merge, paths: Sequence[str]) -> list[tuple[dict[str, Any], i
 
 @dataclass
 class _Matches:
-    """The rows of a file that records have the keys of."""
+    """The rows of a file that have keys of records."""
 
     is_gone: np.ndarray[Any, Any]
-    #: Those that records replace: the place of the row, the part of the record, its place there; ordered by the first.
+    #: The replaced rows: their numbers in the file, ascending; the part of each record, and the record's row there.
     at: np.ndarray[Any, Any]
     part: np.ndarray[Any, Any]
     row: np.ndarray[Any, Any]
 
     @classmethod
     def of(cls, merge: Merge, groups: Sequence[Sequence[str]], file: InputFile) -> _Matches | None:
-        """Look for them; None where there are none."""
+        """Find these rows; None if there are none."""
         fields = [file.table.snapshot.schema.field(name) for name in merge.key]
         found, rows = [], 0
         for group in groups:
@@ -349,7 +348,7 @@ class _Matches:
 
 
 def _rewritten(merge: Merge, groups: Sequence[Sequence[str]], file: InputFile) -> _Rewritten | None:
-    """Write a file of the table again without the rows that go; None where it has none."""
+    """Rewrite a file of the table without removed rows; None if it has none."""
     assert merge.table is not None
     matches = _Matches.of(merge, groups, file)
     if matches is None:
@@ -365,7 +364,7 @@ def _rewritten(merge: Merge, groups: Sequence[Sequence[str]], file: InputFile) -
 
 
 def _remaining(batches: Iterator[pa.RecordBatch], matches: _Matches, kept: _Kept) -> Iterator[pa.RecordBatch]:
-    """Give the rows that stay; values that records keep from replaced rows are held."""
+    """The rows to keep. Values that records take from replaced rows are buffered."""
     at = 0
     for batch in batches:
         kept.add(batch, at)
@@ -388,7 +387,7 @@ class _Kept:
         self.messages: list[_Message] = []
 
     def add(self, batch: pa.RecordBatch, at: int) -> None:
-        """Note rows of the file, the first of which has a place there."""
+        """Buffer values of rows of the file; `at` is the number of the first row."""
         first, end = np.searchsorted(self._matches.at, [at, at + batch.num_rows])
         if first == end:
             return
@@ -400,7 +399,7 @@ class _Kept:
             self.flush()
 
     def flush(self) -> None:
-        """Write the values that are held."""
+        """Write the buffered values."""
         if not self._held:
             return
         rows = pa.Table.from_batches(self._held)
@@ -413,7 +412,7 @@ class _Kept:
 
 
 def _written(merge: Merge, item: tuple[int, PartRange, Sequence[_Message]]) -> list[Any]:
-    """Write the records of a part, without those whose flag is set."""
+    """Write the records of a part, except records with a delete flag."""
     _, part_range, messages = item
     records = _Records(merge, _read(merge, messages))
     return merge.writer.files(
@@ -422,7 +421,7 @@ def _written(merge: Merge, item: tuple[int, PartRange, Sequence[_Message]]) -> l
 
 
 def _read(merge: Merge, messages: Sequence[_Message]) -> pa.Table:
-    """Read the values that records of a part keep from rows of the table, in the order of the records."""
+    """Read the values that records of a part take from rows of the table, in the order of the records."""
     batches = []
     for each in messages:
         with merge.part_store.open(each.path) as source:
@@ -434,7 +433,7 @@ def _read(merge: Merge, messages: Sequence[_Message]) -> pa.Table:
 
 
 class _Records:
-    """The records of a part as files have them: with the values that they keep from rows, and without flags."""
+    """The records of a part in their final form: with values from replaced rows, and without flags."""
 
     def __init__(self, merge: Merge, kept: pa.Table) -> None:
         self._merge = merge
@@ -445,7 +444,7 @@ class _Records:
         self._twice = int(self._rows[twice[0]]) if len(twice) else None
 
     def changed(self, group: pa.Table) -> pa.Table:
-        """The next records as the table gets them.
+        """The next records in the form of the table.
 
         Raises:
             Ambiguous: several rows of the table have the key of a record.

@@ -1,4 +1,4 @@
-"""Outputs that are tables: whether records fit the table, and the files that tasks write of them."""
+"""Outputs that are tables: they match records with the table, and tasks write its files."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class Room:
     """The folder, memory and guard for writing the files of a table.
 
     Args:
-        folder: where in the part store tasks hand things to one another.
-        most_bytes: so many bytes a task holds at once.
-        guard: which columns nobody may see.
+        folder: the folder in the part store for files that tasks exchange.
+        most_bytes: the bytes that a task holds at once.
+        guard: the columns whose values must not be shown.
     """
 
     folder: str
@@ -61,14 +61,14 @@ class Records:
     """The records of an output, on their way to a table.
 
     Args:
-        part_store: where parts lie.
+        part_store: the store of parts.
         writer: reads parts, and writes the files of the table.
-        schema: the columns as they are written.
+        schema: the columns in the form in which they are written.
         ranges: the parts.
-        moved: whether records are bytes of their own (`converting.py`).
+        moved: the parts contain single records in the row format (`converting.py`).
         room: the folder and memory for intermediate data.
         run: the execution id.
-        tuning: how much the driver does by itself.
+        tuning: the amount of work that the driver does itself.
     """
 
     part_store: PartStore
@@ -83,11 +83,11 @@ class Records:
 
 @dataclass(frozen=True)
 class Keys:
-    """The columns by which a record replaces a row, and the one that deletes it.
+    """The columns by which a record replaces a row, and the column that deletes it.
 
     Args:
         names: the columns whose values identify records.
-        flag: the column that marks rows to delete; empty where there is none.
+        flag: the column that marks rows to delete; empty if there is none.
     """
 
     names: tuple[str, ...]
@@ -96,12 +96,12 @@ class Keys:
 
 @dataclass
 class Target:
-    """The table of an output, as the run has found it when it began.
+    """The table of an output, in the state in which the run found it.
 
     Args:
         output: the name of the output.
         name: the name of the table in messages.
-        schema: its columns; None where there is none yet.
+        schema: its columns; None if there is no table yet.
         partition_by: the columns by which it is partitioned.
         commit: the commit that makes the records visible, once their files are written.
     """
@@ -113,7 +113,7 @@ class Target:
     commit: TableCommit | None = None
 
     def write(self, spark: SparkSession, records: Records) -> TableCommit:
-        """Write the files of the records into the folder of the table; gives the commit that makes them visible.
+        """Write the files of the records into the folder of the table. Returns the commit that makes them visible.
 
         Raises:
             RunFailed: the records do not fit the table (E912).
@@ -139,12 +139,12 @@ class Target:
     def matched(
         self, wanted: Sequence[pa.Field], written: Schema, *, evolve: bool
     ) -> tuple[list[pa.Field], list[pa.Field]]:
-        """The columns of records with the types of the table, and those among them that it lacks.
+        """The columns of records with the types of the table, and the columns that the table lacks.
 
         Args:
-            wanted: the columns of the records, as new columns have them.
-            written: the same, as they are written.
-            evolve: whether the table gets columns that it lacks.
+            wanted: the columns of the records, with the types of new columns.
+            written: the columns of the records, in the form in which they are written.
+            evolve: the table gets the columns that it lacks.
 
         Raises:
             RunFailed: a column does not fit the table (E912).
@@ -180,14 +180,14 @@ class Target:
         return pa.field(column.name, there.type)
 
     def refuse_flag(self, written: Schema, flag: str) -> None:
-        """Refuse a flag that says nothing, or that the table has a column for.
+        """Refuse a delete flag that is no boolean column, or that is also a column of the table.
 
         Args:
             written: the columns of the records.
-            flag: the column of the flag; empty where there is none.
+            flag: the column of the flag; empty if there is none.
 
         Raises:
-            RunFailed: it is one (E912).
+            RunFailed: the flag is refused (E912).
         """
         if not flag:
             return
@@ -220,19 +220,19 @@ class Target:
         place: TableFolder,
         there: Callable[[], Sequence[InputFile]],
     ) -> tuple[tuple[Any, ...], tuple[InputFile, ...]]:
-        """Merge records into the table by keys; gives the files that a commit adds, and the files that it removes.
+        """Merge records into the table by keys. Returns the files that the commit adds, and the files that it removes.
 
         Args:
             spark: runs tasks.
             records: the records.
-            layouts: the layouts of files with records, and of rewritten files; None where there is no table yet.
+            layouts: the layouts of files with records, and of rewritten files; None if there is no table yet.
             keys: the key columns and the flag.
             reader: reads files of the table.
             place: the folder of the table.
             there: finds the files of the table.
 
         Raises:
-            RunFailed: keys do not tell records or rows apart, or a file of the table cannot be read.
+            RunFailed: a key identifies several records or rows, or a file of the table cannot be read.
             OSError: a file cannot be read or written.
             Unfit: a value does not fit.
         """
@@ -266,13 +266,13 @@ class Target:
             raise RunFailed(ExitCode.IO, error.code or FAILED, f"output '{self.output}': {error}") from error
 
     def refuse_nulls(self, having: Collection[str]) -> None:
-        """Refuse nulls where the table has none.
+        """Refuse nulls in columns that are required in the table.
 
         Args:
-            having: the columns that have some.
+            having: the columns with nulls.
 
         Raises:
-            RunFailed: there are some (E912).
+            RunFailed: such a column is required (E912).
         """
         for column in self.schema or ():
             if column.name in having and not column.nullable:
@@ -284,19 +284,19 @@ def _key_text(name: str, value: Any, guard: Guard) -> str:
 
 
 def wanted(written: Schema) -> Iterator[pa.Field]:
-    """The columns of records as new columns of a table have them."""
+    """The columns of records with the types of new columns of a table."""
     return (pa.field(column.name, _fresh(counterparts.of(column.type))) for column in written.columns)
 
 
 def _fresh(kind: pa.DataType) -> pa.DataType:
-    """A type as new columns have it: moments are in UTC."""
+    """The type of a new column: moments are in UTC."""
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", "UTC")
     return pa.list_(_fresh(kind.value_type)) if pa.types.is_list(kind) else kind
 
 
 def _fits(ours: pa.DataType, theirs: pa.DataType) -> bool:
-    """Whether values of a type may be in a column of the table; ints, digits and Decimals are looked at one by one."""
+    """True if a column of the table may hold values of a type. Ints, digits and Decimals are checked value by value."""
     if ours == theirs:
         return True
     if pa.types.is_list(ours) and pa.types.is_list(theirs):
@@ -311,7 +311,7 @@ def _fits(ours: pa.DataType, theirs: pa.DataType) -> bool:
 
 
 def files(spark: SparkSession, records: Records, layout: Layout, root: str) -> tuple[Any, ...]:
-    """Write records into files in the folder of a table, in this process where that is quicker than a job.
+    """Write records into files in the folder of a table, in this process if that is faster than a job.
 
     Raises:
         OSError: a file cannot be written.
@@ -328,14 +328,14 @@ def files(spark: SparkSession, records: Records, layout: Layout, root: str) -> t
 def _files(
     part_store: PartStore, writer: TableWriter[Any], layout: Layout, root: str, moved: bool, part_range: PartRange
 ) -> list[Any]:
-    """The files of a part; a task does that."""
+    """Write the files of a part. A task does this."""
     destination.check(part_store, part_range)
     stream = converting.joined(part_store, cast("ColumnWriter", writer), [part_range], moved=moved)
     return writer.files(stream, layout, partial(create, part_store, root), moved=moved)
 
 
 def create(part_store: PartStore, root: str, path: str) -> IO[bytes]:
-    """Begin a file in the folder of a table, which lasts once it is closed."""
+    """Create a file in the folder of a table, which is durable once it is closed."""
     if location.is_uri(root):
         return part_store.create(f"{root}/{path}")
     where = Path(root, path)
@@ -344,7 +344,7 @@ def create(part_store: PartStore, root: str, path: str) -> IO[bytes]:
 
 
 class _Lasting:
-    """A local file that is on the disk once it is closed."""
+    """A local file that is synced to disk when it is closed."""
 
     closed = False
 

@@ -106,7 +106,7 @@ _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-
 
 
 def is_secret(name: str) -> bool:
-    """Whether a variable or a column is called like a secret.
+    """True if a variable or a column is called like a secret.
 
     >>> [is_secret(name) for name in ("SHOP_API_KEY", "dbPassword", "SIGNING_KEY", "AIRFLOW_CONN_SHOP", "auth-token")]
     [True, True, True, True, True]
@@ -135,7 +135,7 @@ def _is_secret(name: str) -> bool:
 
 @lru_cache(4096)
 def is_secret_setting(name: str) -> bool:
-    """Whether a setting is called like a secret; unlike keys of records, a key among settings opens something.
+    """True if a setting is called like a secret; unlike keys of records, a key among settings opens something.
 
     >>> is_secret_setting("fs.azure.account.key.box.blob.core.windows.net"), is_secret_setting("x.sort.key")
     (True, False)
@@ -148,7 +148,7 @@ def is_secret_setting(name: str) -> bool:
 
 @lru_cache(4096)
 def is_secret_parameter(name: str) -> bool:
-    """Whether a parameter of an address, or a header, is called like a secret: there short words are secrets, too.
+    """True if a parameter of an address, or a header, is called like a secret: there short words are secrets, too.
 
     >>> [is_secret_parameter(name) for name in ("key", "X-Amz-Signature", "sig", "page", "country_code", "sort_key")]
     [True, True, True, False, False, False]
@@ -166,7 +166,7 @@ def _words(name: str) -> tuple[str, ...]:
 
 
 def is_value(value: str) -> bool:
-    """Whether a value under a secret name can be one: switches, short numbers and times are not."""
+    """True if a value under a secret name can be one: switches, short numbers and times are not."""
     return _NO_SECRET.fullmatch(value) is None
 
 

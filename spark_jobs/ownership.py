@@ -1,4 +1,4 @@
-"""Whether a file that is found can be trusted: only if this user alone can have made it.
+"""Checks that an existing file can be trusted, because only this user can have made it.
 
 Some files do more than hold data: a journal tells a run what to rename, a cache is unpickled, an archive is mapped
 into a JVM. Whoever could write such a file could act as this user, so it counts only when the file and its folder are
@@ -33,7 +33,7 @@ class NotOwnError(PermissionError):
 
 
 def is_own(found: os.stat_result) -> bool:
-    """Whether a file or folder belongs to this user, and no other user may write it."""
+    """True if a file or folder belongs to this user, and no other user may write it."""
     return found.st_uid == os.geteuid() and not found.st_mode & _OTHERS_WRITE
 
 
@@ -113,7 +113,7 @@ def read(name: str, folder: int, most: int) -> bytes:
 
 
 def is_own_place(folder: Path) -> bool:
-    """Whether a folder belongs to this user and stays at its path: no other user can replace it.
+    """True if a folder belongs to this user and stays at its path: no other user can replace it.
 
     For what is opened by its path, by others' code. Folders above may be root's, or sticky as `/tmp` is.
     """
@@ -125,13 +125,13 @@ def is_own_place(folder: Path) -> bool:
 
 
 def _holds(found: os.stat_result) -> bool:
-    """Whether others cannot replace what a folder has."""
+    """True if others cannot replace what a folder has."""
     is_trusted = found.st_uid in (_ROOT, os.geteuid())
     return is_trusted and bool(found.st_mode & stat.S_ISVTX or not found.st_mode & _OTHERS_WRITE)
 
 
 def is_own_file(path: Path) -> bool:
-    """Whether a file is regular, one's own, and in a place of one's own."""
+    """True if a file is regular, one's own, and in a place of one's own."""
     try:
         descriptor = open_file(path)
     except OSError:
@@ -146,7 +146,7 @@ def is_own_file(path: Path) -> bool:
 
 
 def cache_folder(*, make: bool = False) -> Path | None:
-    """`clinker` in the user's cache folder; None when there is none, or when others could put files there.
+    """`clinker` in the user's cache folder; None if there is none, or when others could put files there.
 
     Where the system does not tell whose files are, there is no cache.
     """

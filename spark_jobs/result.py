@@ -217,7 +217,7 @@ def write(work_dir: Path, result: RunResult) -> Path:
 
 
 def read(work_dir: Path, execution_id: str) -> RunResult | None:
-    """The record of this execution, or None when there is none.
+    """The record of this execution, or None if there is none.
 
     Raises:
         MalformedResult: when a file is there but is no record of this execution.

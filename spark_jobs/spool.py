@@ -103,7 +103,7 @@ def _append(archive: Path, documents: list[Document]) -> None:
 
 
 def _remove(documents: list[Document]) -> list[tuple[Path, str]]:
-    """Remove what is in the archive; gives the files for which that did not work."""
+    """Remove what is in the archive. Returns the files for which that did not work."""
     kept = []
     for document in documents:
         try:

@@ -96,7 +96,7 @@ def too_large(column: pa.Array, precision: int) -> Mask:
 def rescaled(column: pa.Array, scale: int) -> tuple[pa.Array, Mask | None]:
     """A column of Decimals or Ints with another scale, rounded half away from zero.
 
-    Gives also the rows, null there, that have more than 38 digits then; None where none has. A negative scale rounds
+    Gives also the rows, null there, that have more than 38 digits then; None if none has. A negative scale rounds
     before the point and gives numbers without digits after it.
     """
     own = scale_of(column)

@@ -34,7 +34,7 @@ def scale_of(column: pa.Array | pa.Scalar) -> int:
 
 
 def nulls(column: pa.Array) -> Mask | None:
-    """The rows that are null; None where none is."""
+    """The rows that are null; None if none is."""
     return column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
 
 
@@ -53,7 +53,7 @@ def words(column: pa.Array) -> tuple[np.ndarray, Numbers]:
 
 
 def units(column: pa.Array) -> tuple[Numbers, Mask | None]:
-    """The units of each row, zero for nulls, and the rows whose units need more than 64 bits; None where none does."""
+    """The units of each row, zero for nulls, and the rows whose units need more than 64 bits; None if none does."""
     if pa.types.is_integer(column.type):
         return column.fill_null(0).to_numpy(zero_copy_only=False), None
     low, high = words(column)

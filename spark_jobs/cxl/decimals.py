@@ -43,13 +43,13 @@ def scale_of(number: Decimal) -> int:
 
 
 def fits(number: Decimal) -> bool:
-    """Whether a finite number has the digits and the scale of a Decimal."""
+    """True if a finite number has the digits and the scale of a Decimal."""
     exponent = number.as_tuple().exponent
     return -MAX_DIGITS <= int(exponent) <= 0 and number.adjusted() - int(exponent) < MAX_DIGITS
 
 
 def of_text(written: str) -> Decimal | None:
-    """The number that a text spells, with as many digits after the point as it has; None where it spells none.
+    """The number that a text spells, with as many digits after the point as it has; None if it spells none.
 
     `1e3` is 1000. A number that has too many digits is None as well.
     """
@@ -84,7 +84,7 @@ def of_int(number: int) -> Decimal:
 
 
 def of_units(count: int, scale: int) -> Decimal | None:
-    """So many units of 10 to the power of -scale; None where they have more than 38 digits."""
+    """So many units of 10 to the power of -scale; None if they have more than 38 digits."""
     if not -_LIMIT < count < _LIMIT or not 0 <= scale <= MAX_DIGITS:
         return None
     return Decimal((int(count < 0), tuple(map(int, str(abs(count)))), -scale))
@@ -98,14 +98,14 @@ def units(number: Decimal) -> int:
 
 
 def of_fraction(number: Fraction, scale: int) -> Decimal | None:
-    """A fraction rounded half away from zero to a scale; None where it has more than 38 digits then."""
+    """A fraction rounded half away from zero to a scale; None if it has more than 38 digits then."""
     over, under = abs(number.numerator) * 10**scale, number.denominator
     found = (2 * over + under) // (2 * under)
     return of_units(-found if number < 0 else found, scale)
 
 
 def rounded(number: Decimal, scale: int) -> Decimal | None:
-    """A number with another scale, rounded half away from zero; None where it has more than 38 digits then.
+    """A number with another scale, rounded half away from zero; None if it has more than 38 digits then.
 
     A negative scale rounds before the point and gives a number without digits after it.
     """
@@ -122,7 +122,7 @@ def rounded(number: Decimal, scale: int) -> Decimal | None:
 
 
 def declared(number: Decimal, precision: int | None, scale: int | None) -> Decimal | None:
-    """A number as a column of declared digits has it; None where it does not fit without rounding.
+    """A number as a column of declared digits has it; None if it does not fit without rounding.
 
     Args:
         number: it.

@@ -34,8 +34,8 @@ class Reason:
     Args:
         category: the dead-letter category.
         field: the field that was being computed or read.
-        before: the detail, or what of it stands before the value; None where each row has a detail of its own.
-        after: what follows the value; None where the detail does not have it.
+        before: the detail, or what of it stands before the value; None if each row has a detail of its own.
+        after: what follows the value; None if the detail does not have it.
         expression: the failing statement and its place, where it is one.
     """
 
@@ -54,7 +54,7 @@ class Failures:
         rows: their indices in a batch, or their places in a split.
         reasons: why, and `reason` which of them holds for each row.
         values: the offending values as texts, null where there is none.
-        details: the details of rows whose reason has none, null for the others; None where all are so.
+        details: the details of rows whose reason has none, null for the others; None if all are so.
     """
 
     rows: Rows
@@ -83,7 +83,7 @@ class Failures:
 
     @property
     def are_late(self) -> bool:
-        """Whether nothing is wrong with the records but that they came late: that ends no run."""
+        """True if nothing is wrong with the records but that they came late: that ends no run."""
         return all(reason.category is Category.LATE_RECORD for reason in self.reasons)
 
     def take(self, indices: Rows) -> Failures:

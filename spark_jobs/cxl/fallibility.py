@@ -29,22 +29,22 @@ _TOTAL = {Kind.STRING: frozenset("+"), Kind.FLOAT: frozenset("+-*")}
 
 
 def may_fail(expression: typed.Expression) -> bool:
-    """Whether some record may make this expression fail; true where that is not known."""
+    """True if some record may make this expression fail; true where that is not known."""
     return any(may_fail_itself(node) for node in tree_walk.walk(expression))
 
 
 def does_nothing(expression: typed.Expression) -> bool:
-    """Whether evaluating this expression for its own sake is in vain: it cannot fail and logs nothing."""
+    """True if evaluating this expression for its own sake is in vain: it cannot fail and logs nothing."""
     return not logs(expression) and not may_fail(expression)
 
 
 def logs(expression: typed.Expression) -> bool:
-    """Whether evaluating this expression may write a line of the log."""
+    """True if evaluating this expression may write a line of the log."""
     return any(isinstance(node, typed.Call) and node.builtin.endswith(".debug") for node in tree_walk.walk(expression))
 
 
 def may_fail_itself(node: object) -> bool:
-    """Whether an expression may fail where its parts have values."""
+    """True if an expression may fail where its parts have values."""
     match node:
         case typed.Binary(operator=operator, left=left, right=right):
             if left.type.is_dynamic or right.type.is_dynamic:

@@ -26,7 +26,7 @@ class Column:
 
     @property
     def is_engine(self) -> bool:
-        """Whether this column is the engine's own."""
+        """True if this column is the engine's own."""
         return self.name.startswith("$")
 
 

@@ -24,7 +24,7 @@ LOOKING = TraceContext()
 
 
 def wanted(level: str) -> bool:
-    """Whether anybody reads lines of a level."""
+    """True if anybody reads lines of a level."""
     return LOG.isEnabledFor(LEVELS[level])
 
 

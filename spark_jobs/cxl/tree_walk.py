@@ -73,12 +73,12 @@ def slots_of(node: object) -> dict[int, types.Type]:
 
 
 def reads_clock(node: object) -> bool:
-    """Whether `now` occurs in a tree."""
+    """True if `now` occurs in a tree."""
     return any(isinstance(part, typed.Now) for part in walk(node))
 
 
 def is_deep(node: object) -> bool:
-    """Whether a tree is so deep that walking or evaluating it needs `room`."""
+    """True if a tree is so deep that walking or evaluating it needs `room`."""
     waiting = [(node, 1)]
     while waiting:
         found, depth = waiting.pop()

@@ -333,7 +333,7 @@ class Program:
     places: TextPlaces | None = None
 
     def expression(self, number: int) -> tuple[str, str]:
-        """A statement on one line, and its place; empty where that is not known."""
+        """A statement on one line, and its place; empty if that is not known."""
         start, end = self.statements[number].place
         return " ".join(self.text[start:end].split()), self.places.place(start) if self.places else ""
 

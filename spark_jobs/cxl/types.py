@@ -57,17 +57,17 @@ class Type:
 
     @property
     def may_be_null(self) -> bool:
-        """Whether an expression of this type can yield null."""
+        """True if an expression of this type can yield null."""
         return self.nullable or self.kind in (Kind.ANY, Kind.NULL)
 
     @property
     def is_numeric(self) -> bool:
-        """Whether every non-null value is a number."""
+        """True if every non-null value is a number."""
         return self.kind in (Kind.INT, Kind.FLOAT, Kind.DECIMAL, Kind.NUMERIC)
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the values carry their kind at run time (`Any`, `Numeric`, containers of unknown things).
+        """True if the values carry their kind at run time (`Any`, `Numeric`, containers of unknown things).
 
         Arrow has no column for such values: a batch holds them as their tagged JSON text (see `values.py`). Decimals
         that may each have a scale of its own are among them, for a column of Arrow has one scale.

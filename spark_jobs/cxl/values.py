@@ -130,7 +130,7 @@ _TEXTS: dict[type, Callable[[Any], str]] = {
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Whether two non-null values are `==`: 1 equals 1.0, other kinds do not mix, containers compare deeply.
+    """True if two non-null values are `==`: 1 equals 1.0, other kinds do not mix, containers compare deeply.
 
     Beside a Float every number is a Float; a Decimal and an Int compare exactly.
     """
@@ -153,7 +153,7 @@ def _equal_inside(left: Any, right: Any) -> bool:
 
 
 def comparable(left: Any, right: Any) -> bool:
-    """Whether `<` means something between two non-null values: numbers, texts, dates or date-times among themselves."""
+    """True if `<` means something between two non-null values: numbers, texts, dates or date-times among themselves."""
     kind, other = left.__class__, right.__class__
     if kind is not other:
         return kind in _NUMBERS and other in _NUMBERS
@@ -194,7 +194,7 @@ def kind_name(value: Any) -> str:
 
 
 def is_finite(value: Any) -> bool:
-    """Whether no NaN and no infinity is in a value, however deep."""
+    """True if no NaN and no infinity is in a value, however deep."""
     kind = value.__class__
     if kind is float:
         return math.isfinite(value)

@@ -33,7 +33,7 @@ def number_of(text: str) -> int | float | Decimal | str:
 
 
 def is_spelled(number: float, text: str) -> bool:
-    """Whether the shortest text of a double spells the number that a text does; no infinity spells any."""
+    """True if the shortest text of a double spells the number that a text does; no infinity spells any."""
     if not math.isfinite(number):
         return False
     if not number:

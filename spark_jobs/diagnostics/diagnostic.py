@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Severity(StrEnum):
-    """Whether a diagnostic stops the work; warnings never change the exit status."""
+    """The consequence of a diagnostic: an error stops the work, a warning never changes the exit status."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -57,7 +57,7 @@ class Diagnostic:
 
     @property
     def is_error(self) -> bool:
-        """Whether this diagnostic stops the work."""
+        """True if this diagnostic stops the work."""
         return self.code.severity is Severity.ERROR
 
     def __str__(self) -> str:
@@ -87,7 +87,7 @@ class Diagnostics:
 
     @property
     def has_errors(self) -> bool:
-        """Whether the work cannot go on."""
+        """True if the work cannot go on."""
         return any(item.is_error for item in self._items)
 
     def sorted(self) -> list[Diagnostic]:

@@ -10,7 +10,7 @@ _FOLDER = resources.files("spark_jobs.diagnostics") / "explain"
 
 
 def page(code: str) -> str | None:
-    """The page of a code, exactly as it is spelled; None when there is no such code."""
+    """The page of a code, exactly as it is spelled; None if there is no such code."""
     if code not in codes.by_id():
         return None
     found = _FOLDER / f"{code}.md"

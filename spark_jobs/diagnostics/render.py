@@ -32,12 +32,12 @@ class Style(StrEnum):
 
     @property
     def is_document(self) -> bool:
-        """Whether programs read it: all diagnostics in one document, an empty one when there are none."""
+        """True if programs read it: all diagnostics in one document, an empty one when there are none."""
         return self in (Style.JSON, Style.SARIF)
 
 
 def wants_colour(stream: IO[str]) -> bool:
-    """Whether a stream is a terminal that shows colours; `NO_COLOR` (any value) says no."""
+    """True if a stream is a terminal that shows colours; `NO_COLOR` (any value) says no."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
 
 

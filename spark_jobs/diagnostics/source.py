@@ -32,7 +32,7 @@ class SourceFile:
             self._hidden.append((start, end))
 
     def is_hidden(self, start: int, end: int) -> bool:
-        """Whether a part of this range is hidden."""
+        """True if a part of this range is hidden."""
         return any(first < end and start < last for first, last in self._hidden)
 
     @cached_property
@@ -76,7 +76,7 @@ class Span:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether a part of the span is hidden."""
+        """True if a part of the span is hidden."""
         return self.file.is_hidden(self.start, self.end)
 
     @property

@@ -105,7 +105,7 @@ def _locked(path: Path, how: int) -> FileLock | None:
 
 
 def has_name(descriptor: int, path: str | Path, folder: int | None = None) -> bool:
-    """Whether an open file is still the one with this name; a relative one is that in an open folder."""
+    """True if an open file is still the one with this name; a relative one is that in an open folder."""
     try:
         found = os.stat(path, dir_fd=folder, follow_symlinks=False)
         return os.path.samestat(found, os.fstat(descriptor))

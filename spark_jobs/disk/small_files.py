@@ -41,7 +41,7 @@ class Recorded:
 
     @property
     def has_objects(self) -> bool:
-        """Whether some of them are in a store, or looked for there."""
+        """True if some of them are in a store, or looked for there."""
         return any(isinstance(each, Location) for each in (*self.read, *self.absent))
 
 
@@ -71,7 +71,7 @@ def recorded() -> Iterator[Recorded]:
 
 
 def is_there(path: str | os.PathLike[str] | Location) -> bool:
-    """Whether a path is a file that can be read, also through a link; or a place in a store, an object.
+    """True if a path is a file that can be read, also through a link; or a place in a store, an object.
 
     Raises:
         StoreError: a store does not say.

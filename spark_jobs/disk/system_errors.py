@@ -23,10 +23,10 @@ _OF_RIGHTS = {
 
 
 def is_system_wide(error: BaseException | None) -> bool:
-    """Whether the same would have been said of every file, so that no node is to blame for it."""
+    """True if the same would have been said of every file, so that no node is to blame for it."""
     return isinstance(error, OSError) and error.errno in _OF_NO_FILE
 
 
 def remedy(error: OSError) -> str:
-    """A remedy to append to the system's message; empty where the message is enough."""
+    """A remedy to append to the system's message; empty if the message is enough."""
     return {**_OF_NO_FILE, **_OF_VOLUMES, **_OF_RIGHTS}.get(error.errno or 0, "")

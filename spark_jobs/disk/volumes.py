@@ -35,7 +35,7 @@ class Kind(StrEnum):
 
 
 def kind(path: str, mountinfo: str | None = None) -> Kind | None:
-    """The kind of volume that holds a path; None where the system does not report it.
+    """The kind of volume that holds a path; None if the system does not report it.
 
     Args:
         path: a file or folder; symbolic links are followed.
@@ -51,7 +51,7 @@ def kind(path: str, mountinfo: str | None = None) -> Kind | None:
 
 
 def keeps_inodes(path: str, mountinfo: str | None = None) -> bool:
-    """Whether files of a path's volume keep their inodes: SMB and FUSE may make up new ones at any time."""
+    """True if files of a path's volume keep their inodes: SMB and FUSE may make up new ones at any time."""
     mounts = _mountinfo() if mountinfo is None else mountinfo
     found = file_system(os.path.realpath(path), mounts) if mounts else None
     return found is None or found == _LOCAL_FUSE or not _MAKES_UP_INODES.fullmatch(found)
@@ -84,7 +84,7 @@ def file_system(path: str, mountinfo: str) -> str | None:
 
 
 def share_device(first: str, second: str) -> bool:
-    """Whether one device holds both paths; a path that is gone shares none."""
+    """True if one device holds both paths; a path that is gone shares none."""
     try:
         return os.stat(first).st_dev == os.stat(second).st_dev
     except FileNotFoundError:

@@ -138,7 +138,7 @@ class Inputs:
         return replace(self, splits=tuple(found))
 
     def lacks(self, records: int, known: Mapping[int, int], whole: Inputs) -> bool:
-        """Whether some source has fewer records in its splits here than these, and further splits in `whole`.
+        """True if some source has fewer records in its splits here than these, and further splits in `whole`.
 
         Args:
             records: how many each source is to have.

@@ -149,7 +149,7 @@ def _other_ledgers(plan: plans.Plan, found: WorkList) -> list[Path]:
 
 
 def _folder(found: WorkList) -> Path | None:
-    """The local folder of a file; None where it is in a store."""
+    """The local folder of a file; None if it is in a store."""
     return found.path.absolute().parent if isinstance(found.path, Path) else None
 
 
@@ -206,7 +206,7 @@ def _obstacle(plan: plans.Plan, entry: Entry, driving: set[str]) -> str:
 
 
 def _is_row(plan: plans.Plan, entry: Entry) -> bool:
-    """Whether an entry, though it shows the first record of a group, is about the row that an aggregate made of it."""
+    """True if an entry, though it shows the first record of a group, is about the row that an aggregate made of it."""
     node = plan.by_name.get(entry.stage.partition(":")[2])
     if node is None or entry.source not in plan.sources or entry.source not in _upstream(plan, node.name):
         return False
@@ -231,7 +231,7 @@ def _looked_up(plan: plans.Plan) -> set[str]:
 
 
 def _has_known_size(step: SourceStep) -> bool:
-    """Whether a plan knows how much a source has."""
+    """True if a plan knows how much a source has."""
     return step.endpoint is None and (step.file_format.has_files or step.file_format.is_table)
 
 

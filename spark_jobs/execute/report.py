@@ -88,7 +88,7 @@ class FirstFailure:
     at: int = 0
 
     def precedes(self, other: FirstFailure) -> bool:
-        """Whether it is reported instead of one that was met before."""
+        """True if it is reported instead of one that was met before."""
         mine, its = (self.source, self.split, self.row), (other.source, other.split, other.row)
         if mine != its:
             return mine < its
@@ -215,7 +215,7 @@ class BrokenRule:
         source: the source of the first of them.
         split: where that was read.
         row: its place there.
-        shown: what is wrong with it; None where the rule says that of no value, or nobody may see it.
+        shown: what is wrong with it; None if the rule says that of no value, or nobody may see it.
         equal_to: the number of the record that it equals and should not; -1 where there is none.
     """
 

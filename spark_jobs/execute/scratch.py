@@ -68,7 +68,7 @@ class Scratch:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a folder, whose files can be mapped."""
+        """True if it is a folder, whose files can be mapped."""
         return self.store is None
 
     @property
@@ -138,7 +138,7 @@ def size(path: str) -> int:
 
 
 def is_mapped(path: str) -> bool:
-    """Whether reading some of a file touches mapped memory."""
+    """True if reading some of a file touches mapped memory."""
     return not location.is_uri(path)
 
 

@@ -412,7 +412,7 @@ def exact_decimals(is_exact: bool) -> Iterator[None]:
 
 
 def decimals_are_exact() -> bool:
-    """Whether the word `decimal` is the exact type."""
+    """True if the word `decimal` is the exact type."""
     return _DECIMALS_ARE_EXACT.get()
 
 

@@ -68,7 +68,7 @@ class Bindings:
     expansion: Expansion = field(default_factory=Expansion)
     #: Composition ports whose columns have been compared with their bound nodes, and whether they fit.
     checked_ports: dict[str, bool] = field(default_factory=dict)
-    #: Whether the workspace has the word `decimal` mean the exact type.
+    #: True if the workspace has the word `decimal` mean the exact type.
     has_exact_decimals: bool = False
 
     @cached_property
@@ -212,7 +212,7 @@ class NodeScope:
         return values
 
     def _is_written(self, namespace: str, name: str) -> bool:
-        """Whether a state node of the pipeline sets a variable."""
+        """True if a state node of the pipeline sets a variable."""
         return f"{namespace}.{name}" in self.bindings.written
 
     def _sealed_reads(self, text: Text) -> list[Diagnostic]:
@@ -245,12 +245,12 @@ class NodeScope:
         return self.bindings.flows.get("/".join((*self.node.instance, name)), {}).get("")
 
     def collects(self, node: str) -> bool:
-        """Whether a node is a combine that gathers its matches in arrays."""
+        """True if a node is a combine that gathers its matches in arrays."""
         target = self.bindings.graph.nodes.get(node)
         return target is not None and target.config is not None and target.config.collects
 
     def has_watermark(self, source: str) -> bool:
-        """Whether a source declares the event time of its records."""
+        """True if a source declares the event time of its records."""
         return getattr(self.bindings.bound[source].step, "watermark_column", None) is not None
 
     def variables(self, namespace: str) -> Mapping[str, types.Type]:
@@ -366,7 +366,7 @@ def _feeds(node: NodeSource, bindings: Bindings) -> tuple[Feed, ...] | None:
 
 
 def _port_fits(key: str, upstream: str, flow: Flow, bindings: Bindings) -> bool:
-    """Whether a row has the columns that a composition's port declares; a missing column is reported once."""
+    """True if a row has the columns that a composition's port declares; a missing column is reported once."""
     if key in bindings.checked_ports:
         return bindings.checked_ports[key]
     need = bindings.expansion.needs[key]

@@ -62,7 +62,7 @@ class NodeKeys:
 
     @property
     def is_correlated(self) -> bool:
-        """Whether its records are of groups."""
+        """True if its records are of groups."""
         return bool(self.fields or self.aggregates)
 
     @property
@@ -108,7 +108,7 @@ class Correlation:
 
     @property
     def is_active(self) -> bool:
-        """Whether any record is of a group."""
+        """True if any record is of a group."""
         return bool(self.sources)
 
     @property

@@ -115,5 +115,5 @@ class RunOptions(PlanOptions):
 
     @property
     def shows_progress(self) -> bool:
-        """Whether the run tells how far it is: not where its standard error is one document for programs."""
+        """True if the run tells how far it is: not where its standard error is one document for programs."""
         return not self.quiet and self.diagnostics in ("full", "concise")

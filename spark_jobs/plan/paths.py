@@ -113,7 +113,7 @@ def bookmark_name(pipeline: str, channel: str) -> str:
 
 
 def climbs(path: str) -> bool:
-    """Whether a path has `..` in it."""
+    """True if a path has `..` in it."""
     return ".." in re.split(r"[\\/]", path)
 
 
@@ -125,19 +125,19 @@ def _escape(path: str, shown: str, start: Path, roots: tuple[Path, ...]) -> tupl
 
 
 def is_remote(path: str) -> bool:
-    """Whether a path is a URI: it has a scheme."""
+    """True if a path is a URI: it has a scheme."""
     return location.is_uri(path)
 
 
 def is_inside_store(uri: str, folder: FilePath) -> bool:
-    """Whether a folder is one of a store, and a URI leads below it."""
+    """True if a folder is one of a store, and a URI leads below it."""
     if not isinstance(folder, location.Location) or location.scheme_of(uri) not in location.READABLE:
         return False
     return location.parse(uri).name_in(folder) is not None
 
 
 def is_inside(path: str | FilePath, folder: FilePath) -> bool:
-    """Whether a path is a folder or below it, with all links resolved; in a store, whether its key begins so."""
+    """True if a path is a folder or below it, with all links resolved; in a store, whether its key begins so."""
     if isinstance(path, location.Location) or isinstance(folder, location.Location) or is_remote(path := str(path)):
         return is_inside_store(str(path), folder)
     real, root = small_files.real_path(path), small_files.real_path(folder)
@@ -145,7 +145,7 @@ def is_inside(path: str | FilePath, folder: FilePath) -> bool:
 
 
 def value_problem(value: str) -> str | None:
-    """The reason why a text cannot replace a token of a path; None when it can: it stays a part of one name."""
+    """The reason why a text cannot replace a token of a path; None if it can: it stays a part of one name."""
     shown = value if len(value) <= 200 else value[:200] + "…"
     if not value.strip("."):
         return f"`{shown}` is not a name" if value else "it is empty"
@@ -268,7 +268,7 @@ def fill(template: str, values: Mapping[str, str]) -> str:
 
 
 def needs_channel(template: str) -> bool:
-    """Whether a template has `{channel}`; with a prefix or suffix it may stand for nothing."""
+    """True if a template has `{channel}`; with a prefix or suffix it may stand for nothing."""
     return Token("channel") in parse(template)
 
 

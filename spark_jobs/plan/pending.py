@@ -79,7 +79,7 @@ def _not_ready(label: str, what: str, span: Span | None, ready: Collection[str] 
 
 
 def _is_unmatched(plan: Plan, planned: PlannedNode, discover: Callable[[], Mapping[str, Discovered]] | None) -> bool:
-    """Whether a source names its files by a pattern, and none matches, or none has to."""
+    """True if a source names its files by a pattern, and none matches, or none has to."""
     step = plan.sources.get(planned.name)
     if step is None or step.endpoint is not None or step.match.glob is None or planned.pending is not None:
         return False

@@ -133,7 +133,7 @@ class Plan:
         parameters: composition parameters by call and name, with the layers that set them, for `explain`.
         storage: settings of `clinker.toml`.
         bookmark: where what its runs have read is kept, as it is written; None: beside the outputs.
-        channel: the name of the channel; empty where there is none.
+        channel: the name of the channel; empty if there is none.
         credential_variables: the environment variables that credentials of network sources are made of.
     """
 
@@ -177,7 +177,7 @@ class Plan:
 
     @property
     def is_incremental(self) -> bool:
-        """Whether any source is incremental, so that runs read only its new records."""
+        """True if any source is incremental, so that runs read only its new records."""
         return any(step.incremental is not None for step in self.sources.values())
 
     @property

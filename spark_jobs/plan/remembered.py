@@ -89,7 +89,7 @@ def verdict(path: FilePath, options: PlanOptions, *, remembers: bool = True) -> 
 
 
 def is_without_problems(path: FilePath, options: PlanOptions, *, look_for_inputs: bool) -> bool:
-    """Whether `remember_check` was told of a pipeline, and nothing has changed since that its problems depend on."""
+    """True if `remember_check` was told of a pipeline, and nothing has changed since that its problems depend on."""
     folder = _folder()
     if folder is None or options.channel is not None:
         return False
@@ -116,7 +116,7 @@ def remember_check(
         options: how it was planned.
         plan: its plan.
         files: the files that planning has read and looked for.
-        discovered: the files of its sources; None where nobody has looked for them.
+        discovered: the files of its sources; None if nobody has looked for them.
     """
     folder = _folder()
     # The names of channels are found in folders, whose listings are not among what is recorded.
@@ -139,7 +139,7 @@ def _checked_key(path: FilePath, options: PlanOptions, look_for_inputs: bool) ->
 
 
 def _depends_on_time(step: SourceStep) -> bool:
-    """Whether a source chooses files by their age, which is counted from now."""
+    """True if a source chooses files by their age, which is counted from now."""
     return step.match.modified_after is not None or step.match.modified_before is not None
 
 
@@ -163,7 +163,7 @@ def _inputs(plan: Plan, discovered: Mapping[str, Discovered]) -> dict[str, Any] 
 
 
 def _are_there(inputs: dict[str, Any], options: PlanOptions) -> bool:
-    """Whether the input files are as long as they were, and there is room for what may be spilled."""
+    """True if the input files are as long as they were, and there is room for what may be spilled."""
     from spark_jobs.scan import matching
     from spark_jobs.scan.files import FormatError
 

@@ -38,7 +38,7 @@ class Shipment:
     """A pipeline as a driver elsewhere finds it. Paths are relative to its working directory.
 
     Args:
-        archive: the ZIP file, as Spark takes it: `path#folder`; None where all is in a store, and the driver reads it.
+        archive: the ZIP file, as Spark takes it: `path#folder`; None if all is in a store, and the driver reads it.
         pipeline: the pipeline file.
         options: the options of planning, with the folders of the driver.
         stores: how the pipeline's object stores are reached.

@@ -90,13 +90,13 @@ class Unknown:
     environment: bool = False
 
     def has(self, variable: str) -> bool:
-        """Whether the value of a variable is unknown."""
+        """True if the value of a variable is unknown."""
         if variable == "CLINKER_ENV" and self.environment:
             return True
         return self.variables is None or variable in self.variables
 
     def are_in(self, text: str) -> bool:
-        """Whether the text of a file refers to an unknown variable."""
+        """True if the text of a file refers to an unknown variable."""
         return "${" in text and any(map(self.has, interpolation.names(text)))
 
 
@@ -238,7 +238,7 @@ class _Check:
         return [problem for problem in self._certain(found) if not _names_one_of(problem, unbound)]
 
     def _is_bindable(self, name: str, bindings: binder.Bindings) -> bool:
-        """Whether the type and the settings of a node depend on nothing unknown."""
+        """True if the type and the settings of a node depend on nothing unknown."""
         node = bindings.graph.nodes[name]
         if node.config is None or len(bindings.graph.inputs[name]) < len(node.inputs):
             return False
@@ -276,7 +276,7 @@ class _Check:
         return not _is_free(keys, scalar.text)
 
     def _reads_unknown(self, path: str, depth: int) -> bool:
-        """Whether something unknown stands in a file that planning reads, or in one that this file names."""
+        """True if something unknown stands in a file that planning reads, or in one that this file names."""
         if location.is_uri(path):
             return True  # no store is asked while DAG files are parsed
         folder = self.options.base_dir or self.path.parent
@@ -287,7 +287,7 @@ class _Check:
         return self.unknown.are_in(text) or re.search(r"\buse\s*:", text) is not None
 
     def _is_renamed(self, tree: Mapping) -> bool:
-        """Whether something unknown is the name of a node, by which any other may know it."""
+        """True if something unknown is the name of a node, by which any other may know it."""
         nodes = tree.get("nodes")
         items = nodes.items if isinstance(nodes, Sequence) else []
         names = [item.get(key) for item in items if isinstance(item, Mapping) for key in ("name", "alias")]
@@ -312,7 +312,7 @@ class _Check:
             waiting += [entry.value for entry in block.entries.values()]
 
     def _are_rows_open(self, tree: Mapping, found: Diagnostics) -> bool:
-        """Whether something unknown outside of the nodes, or a variable that a node declares, may change any row."""
+        """True if something unknown outside of the nodes, or a variable that a node declares, may change any row."""
         blocks = [tree.get("pipeline"), tree.get("error_handling")]
         for keys, scalar in (pair for block in blocks if block is not None for pair in _scalars(block)):
             is_free = not _FREE_SETTINGS.isdisjoint(keys[:1]) or not _WORDS.isdisjoint(keys)
@@ -363,7 +363,7 @@ def _scalars(tree: Node) -> Iterator[tuple[_Keys, Scalar]]:
 
 
 def _is_free(keys: _Keys, text: str) -> bool:
-    """Whether no marker in a text decides what rows are."""
+    """True if no marker in a text decides what rows are."""
     inner = keys[1:] if keys[:1] == ("config",) else keys
     if _MARKER not in text or not _FREE_KEYS.isdisjoint(inner[:1]) or not _WORDS.isdisjoint(keys):
         return True
@@ -371,7 +371,7 @@ def _is_free(keys: _Keys, text: str) -> bool:
 
 
 def _is_undeclared(text: str, bindings: binder.Bindings) -> bool:
-    """Whether a program reads a variable that only a channel may declare."""
+    """True if a program reads a variable that only a channel may declare."""
     declared = bindings.variables.declared
     return any(
         name not in declared[space] and name not in MEMBERS.get(space, ())
@@ -380,7 +380,7 @@ def _is_undeclared(text: str, bindings: binder.Bindings) -> bool:
 
 
 def _without_markers(block: Mapping, key: str, stays: _Keys) -> bool:
-    """Remove entries with a marker below a key, but for the keys that stay; gives whether there were any."""
+    """Remove entries with a marker below a key, but for the keys that stay. Returns True if there were any."""
     value = block.get(key)
     match value:
         case Scalar() if _MARKER in value.text and key not in stays:
@@ -398,6 +398,6 @@ def _covers(outer: Span, inner: Span) -> bool:
 
 
 def _names_one_of(problem: Diagnostic, nodes: set[str]) -> bool:
-    """Whether a problem is about a node that nothing is known of."""
+    """True if a problem is about a node that nothing is known of."""
     written = problem.span.file.text[problem.span.start : problem.span.end] if problem.span else ""
     return any(re.search(rf"\b{re.escape(name)}\b", written) for name in nodes)

@@ -81,7 +81,7 @@ class News:
 
     @property
     def is_interval(self) -> bool:
-        """Whether both ends are given: then the mark is neither looked at nor moved."""
+        """True if both ends are given: then the mark is neither looked at nor moved."""
         return self.since is not None and self.until is not None
 
     def known(self, kind: str) -> Mark | None:
@@ -110,7 +110,7 @@ class News:
 
 @dataclass(frozen=True)
 class NewFiles:
-    """The files that are read, what is to be warned of, and the mark that follows; None where it stays."""
+    """The files that are read, what is to be warned of, and the mark that follows; None if it stays."""
 
     files: tuple[InputFile, ...]
     warnings: tuple[str, ...]

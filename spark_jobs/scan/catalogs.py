@@ -89,7 +89,7 @@ def problem(name: str, key: str, value: str) -> str | None:
 
 
 def is_beside(properties: Mapping[str, str]) -> bool:
-    """Whether a catalogue is a file of SQLite beside the workspace's file."""
+    """True if a catalogue is a file of SQLite beside the workspace's file."""
     matched = _SQLITE.match(properties.get("uri", ""))
     return matched is not None and not matched[1].startswith("/")
 

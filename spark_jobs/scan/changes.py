@@ -182,7 +182,7 @@ def content(file: InputFile) -> bytes:
 
 
 def check(file: InputFile, stream: Stream | None = None) -> int:
-    """Check a file for changes; gives the number of bytes by which it has grown since it was inspected.
+    """Check a file for changes. Returns the number of bytes by which it has grown since it was inspected.
 
     Args:
         file: the file as it was.
@@ -231,7 +231,7 @@ def grown(inputs: Iterable[InputFile]) -> list[str]:
 
 
 def _is_another(file: InputFile, now: InputFile) -> bool:
-    """Whether a path leads to another file. Inodes of another machine's devices prove nothing."""
+    """True if a path leads to another file. Inodes of another machine's devices prove nothing."""
     if file.identity is None or now.identity is None or file.identity[0] != now.identity[0]:
         return False
     return file.identity != now.identity

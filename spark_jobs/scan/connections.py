@@ -35,7 +35,7 @@ class Engine:
         name: which module of `formats/database` reads it.
         title: its name in messages.
         schemes: how its URIs begin.
-        driver: the package that it needs; empty where none is needed.
+        driver: the package that it needs; empty if none is needed.
         example: how a URI looks.
     """
 

@@ -45,7 +45,7 @@ class FormatError(Exception):
         message: what is wrong, without the path.
         path: the file, as the pipeline's messages print it.
         code: the id of a diagnostic, where one is declared for this problem.
-        node: the node that cannot write it; None where the file is read.
+        node: the node that cannot write it; None if the file is read.
         unseen: what this process does not find, where another one may.
     """
 
@@ -120,7 +120,7 @@ class InputFile:
 
     @property
     def is_object(self) -> bool:
-        """Whether it is in a store, and its path a URI."""
+        """True if it is in a store, and its path a URI."""
         return self.stores is not None
 
     @property
@@ -130,7 +130,7 @@ class InputFile:
 
     @property
     def is_compressed(self) -> bool:
-        """Whether its bytes have to be unpacked from the first one on. Their number is unknown."""
+        """True if its bytes have to be unpacked from the first one on. Their number is unknown."""
         return self.compression is not Compression.NONE
 
     @classmethod
@@ -166,7 +166,7 @@ _INODES_KEPT: dict[int, bool] = {}
 
 
 def _keeps_inodes(device: int, path: str) -> bool:
-    """Whether a file on a device has one inode for as long as it is there; looked up once for each device."""
+    """True if a file on a device has one inode for as long as it is there; looked up once for each device."""
     if device not in _INODES_KEPT:
         _INODES_KEPT[device] = volumes.keeps_inodes(path)
     return _INODES_KEPT[device]

@@ -89,7 +89,7 @@ class Matching(Protocol):
 
     @property
     def recursive(self) -> bool:
-        """Whether `regex` looks into folders."""
+        """True if `regex` looks into folders."""
 
     @property
     def on_no_match(self) -> str:
@@ -297,7 +297,7 @@ def _literal(path: str, base: Path, stores: StoreSettings) -> _Candidate:
 
 
 def _absent(base: Path) -> str:
-    """Say that the base folder does not exist; empty where it does."""
+    """Say that the base folder does not exist; empty if it does."""
     return "" if os.path.isdir(base) else f"the base folder '{base}' (see --base-dir) is not there"
 
 
@@ -435,7 +435,7 @@ def _is_wanted(candidate: _Candidate, settings: Matching) -> bool:
 
 
 def _excludes(pattern: str, name: str) -> bool:
-    """Whether a pattern fits a file's whole name or its last component; here `*` crosses folders."""
+    """True if a pattern fits a file's whole name or its last component; here `*` crosses folders."""
     plain = name.removeprefix("./")
     last = name.rsplit("/", 1)[-1]
     return any(fnmatch.fnmatchcase(text, pattern.removeprefix("./")) for text in (plain, last))

@@ -213,7 +213,7 @@ class Avg:
 
 
 def _comparable(one: Any, other: Any) -> bool:
-    """Whether `min` and `max` order two values: as `<` does, and truth values as sorting does, false first."""
+    """True if `min` and `max` order two values: as `<` does, and truth values as sorting does, false first."""
     return values.comparable(one, other) or (one.__class__ is bool and other.__class__ is bool)
 
 
@@ -228,7 +228,7 @@ class _Best:
         self.bests: list[Any] = []
 
     def beats(self, value: Any, best: Any) -> bool:
-        """Whether a value is better than the best so far."""
+        """True if a value is better than the best so far."""
         raise NotImplementedError
 
     def step(self, value: Anything) -> None:
@@ -266,7 +266,7 @@ class Min(_Best):
     """
 
     def beats(self, value: Any, best: Any) -> bool:
-        """Whether a value is smaller."""
+        """True if a value is smaller."""
         return bool(value < best or (best != best and value == value))
 
 
@@ -283,7 +283,7 @@ class Max(_Best):
     """
 
     def beats(self, value: Any, best: Any) -> bool:
-        """Whether a value is larger."""
+        """True if a value is larger."""
         return bool(value > best or (value != value and best == best))
 
 

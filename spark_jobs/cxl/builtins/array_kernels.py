@@ -24,7 +24,7 @@ def constant(argument: pa.Array | pa.Scalar) -> Any:
 
 
 def is_constant(argument: pa.Array | pa.Scalar) -> bool:
-    """Whether an argument is the same on all rows."""
+    """True if an argument is the same on all rows."""
     import pyarrow as pa
 
     return isinstance(argument, pa.Scalar)
@@ -63,7 +63,7 @@ def floats(numbers: pa.Array) -> pa.Array:
 
 
 def with_failures(found: pa.Array, failed: Any) -> tuple[pa.Array, pa.Array | None]:
-    """A result and the mask of the rows that fail, from a NumPy array; None where none does."""
+    """A result and the mask of the rows that fail, from a NumPy array; None if none does."""
     import pyarrow as pa
 
     return found, None if failed is None else pa.array(failed)
@@ -107,7 +107,7 @@ def by_value(body: Callable[[Any], Any], array: pa.Array, static: types.Type) ->
 
 
 def has_byte(text: pa.Array, wanted: bytes) -> bool:
-    """Whether any of some bytes occurs in the texts of an array: a search at memory speed, for rare bytes."""
+    """True if any of some bytes occurs in the texts of an array: a search at memory speed, for rare bytes."""
     import numpy as np
 
     _, offsets, data = text.buffers()

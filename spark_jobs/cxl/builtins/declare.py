@@ -109,16 +109,16 @@ class Parameter:
 
     @property
     def is_closure(self) -> bool:
-        """Whether the argument is `it => expression`."""
+        """True if the argument is `it => expression`."""
         return self.type is None
 
     def accepts(self, argument: types.Type) -> bool:
-        """Whether an argument of this static type is allowed; dynamic types are checked at run time."""
+        """True if an argument of this static type is allowed; dynamic types are checked at run time."""
         return self.type is not None and any(accepts(wanted, argument) for wanted in (self.type, *self.others))
 
 
 def accepts(wanted: types.Type, given: types.Type) -> bool:
-    """Whether a value of the type `given` fits a parameter of the type `wanted`; null always does."""
+    """True if a value of the type `given` fits a parameter of the type `wanted`; null always does."""
     if types.Kind.ANY in (wanted.kind, given.kind) or given.kind is types.Kind.NULL or wanted.kind is given.kind:
         return True
     if types.Kind.NUMERIC in (wanted.kind, given.kind):
@@ -307,7 +307,7 @@ class Aggregate:
         parameters: those of the accumulator's `step`.
         result: the result type from the argument types.
         accumulator: the meaning.
-        grouped: the kernel of groups; None where the accumulator computes each group from its values.
+        grouped: the kernel of groups; None if the accumulator computes each group from its values.
         reversible: whether a value can be taken back out of a result; `explain` says so where groups are retracted.
         doc: the documentation.
     """
@@ -355,10 +355,10 @@ def aggregate(
     Args:
         result: the result type from the argument types, of the windows too.
         name: the name in CXL, where it is not the class's in lower case.
-        grouped: the kernel of groups, for arguments of one type; None where the class does for all.
+        grouped: the kernel of groups, for arguments of one type; None if the class does for all.
         reversible: whether a value can be taken back out of a result.
         windows: the window functions by their names in CXL, with their documentation.
-        running: the kernel of these, for arguments of one type; None where the class does for all.
+        running: the kernel of these, for arguments of one type; None if the class does for all.
     """
 
     def declare(accumulator: type[Any]) -> type[Any]:
@@ -430,10 +430,10 @@ class Window:
         takes: what it is given.
         result: the type from the type of the field or predicate.
         doc: the documentation.
-        running: the kernel; None where `meaning` does for all values.
-        meaning: what takes values in whose kind shows at run time only, and arrays; None where the kernel does.
+        running: the kernel; None if `meaning` does for all values.
+        meaning: what takes values in whose kind shows at run time only, and arrays; None if the kernel does.
         empty: the result for a frame without rows.
-        gathers: which values it gathers in an array for each row; None where it gives single values.
+        gathers: which values it gathers in an array for each row; None if it gives single values.
         by_position: whether it counts from the row's place in its partition. A record has no place in the partitions
             of another source, so that there it gives null.
     """
@@ -449,7 +449,7 @@ class Window:
     by_position: bool
 
     def is_by_row(self, argument: types.Type) -> bool:
-        """Whether values of a type are taken in one row after the other, as the meaning says."""
+        """True if values of a type are taken in one row after the other, as the meaning says."""
         return self.meaning is not None and (
             self.running is None or argument.is_dynamic or argument.kind is types.Kind.ARRAY
         )

@@ -37,7 +37,7 @@ def remove_field(entries: Map, key: String) -> Map:
 
 
 def _steps(path: str) -> list[str | int] | None:
-    """A path's keys and positions; None where a bracket is wrong."""
+    """A path's keys and positions; None if a bracket is wrong."""
     steps: list[str | int] = []
     for segment in path.split("."):
         found = _SEGMENT.fullmatch(segment)

@@ -259,7 +259,7 @@ def _refuse_argument(
 
 
 def _is_chosen(builtin: Builtin, receiver: typed.Expression) -> bool:
-    """Whether a call is one of this overload; else the receiver's kind at run time decides."""
+    """True if a call is one of this overload; else the receiver's kind at run time decides."""
     if receiver.type.kind is Kind.DECIMAL:
         return True
     return not receiver.type.is_dynamic or builtin.receiver.kind in (Kind.ANY, receiver.type.kind)

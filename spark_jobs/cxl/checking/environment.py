@@ -116,7 +116,7 @@ class Environment:
 
     @property
     def is_closed(self) -> bool:
-        """Whether a function's body is being checked, where the record is out of sight."""
+        """True if a function's body is being checked, where the record is out of sight."""
         return any(block.closed for block in self.blocks)
 
     def names(self) -> list[str]:

@@ -179,7 +179,7 @@ def _match(session: Session, node: ast.Match) -> typed.Expression:
 def _may_match(
     session: Session, pattern: typed.Expression, subject: typed.Expression | None, seen: set[tuple[str, object]]
 ) -> bool:
-    """Whether an arm can be taken; a guard that is no Bool is an error."""
+    """True if an arm can be taken; a guard that is no Bool is an error."""
     if subject is None:
         operators.condition(session, pattern, "match condition")
         return not (isinstance(pattern, typed.Literal) and pattern.value in (False, None))

@@ -40,5 +40,5 @@ class Finding:
 
     @property
     def is_error(self) -> bool:
-        """Whether the program cannot be used."""
+        """True if the program cannot be used."""
         return self.code.severity == "error"

@@ -162,7 +162,7 @@ def constant(session: Session, module: modules.Module, let: ast.Let, place: Plac
 
 
 def is_exhausted(session: Session, place: Place) -> bool:
-    """Whether modules have put into programs all that they may, which is reported where it is first found.
+    """True if modules have put into programs all that they may, which is reported where it is first found.
 
     A chain of functions or constants that each use the next twice would double without end.
     """

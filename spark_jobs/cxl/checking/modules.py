@@ -66,7 +66,7 @@ class Library:
     """The modules that the programs of one pipeline may import: each is read once, whoever imports it.
 
     Args:
-        folder: the rules path; None where there is none.
+        folder: the rules path; None if there is none.
         roots: folders that must hold every module, behind all links; without any, links may lead anywhere.
     """
 

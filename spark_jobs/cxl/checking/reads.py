@@ -122,7 +122,7 @@ def of_this(session: Session, name: str, place: Place) -> typed.Expression | Dot
 
 
 def step(session: Session, base: Dotted, name: str, place: Place) -> typed.Expression | Dotted | None:
-    """The next step of a declared path; None where it goes into the value of the step before."""
+    """The next step of a declared path; None if it goes into the value of the step before."""
     path = f"{base.path}.{name}"
     if base.qualifier is not None:
         schema = session.scope.inputs[base.qualifier]

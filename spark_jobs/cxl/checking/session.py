@@ -52,7 +52,7 @@ class Session:
         module: the module whose function or constant is being checked, for sibling calls.
         calls: the module functions being inlined, to see recursion.
         row: how a bare column name is read; aggregates put the group's row in place of the record's.
-        aggregate: what an aggregate call becomes; None where none may stand, with `no_aggregates` saying why.
+        aggregate: what an aggregate call becomes; None if none may stand, with `no_aggregates` saying why.
         in_window: the name of the window function whose argument is being checked.
         text: the module's text while a module is checked, None for the program.
     """
@@ -112,7 +112,7 @@ class Session:
         code: Code = codes.E200,
         label: str | None = None,
     ) -> typed.Expression:
-        """Report a mistake; gives an expression of unknown type, so that nothing follows from the mistake."""
+        """Report a mistake. Returns an expression of unknown type, so that nothing follows from the mistake."""
         self._add(Finding(stage, message, place, help_text, code, self.text, label))
         return typed.Literal(types.ANY, place, None)
 

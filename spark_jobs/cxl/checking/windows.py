@@ -21,7 +21,7 @@ _REACHING = (Takes.POSITION, Takes.OFFSET)
 
 
 def is_positional(name: str) -> bool:
-    """Whether a function reaches for one row and gives the value of a field there."""
+    """True if a function reaches for one row and gives the value of a field there."""
     return declare.windows()[name].takes in _REACHING
 
 

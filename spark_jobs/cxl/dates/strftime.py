@@ -328,7 +328,7 @@ def parse_datetime(text: str, form: str | None) -> datetime | None:
 
 
 def _is_moment(fields: dict[str, str], zone: str | None) -> bool:
-    """Whether the fields name a point of time, rather than what a clock shows somewhere."""
+    """True if the fields name a point of time, rather than what a clock shows somewhere."""
     return "z" in fields or "Z" in fields or ("s" in fields and zone is not None)
 
 
@@ -421,7 +421,7 @@ def _weekday(fields: dict[str, str]) -> int | None:
 
 
 def _day(fields: dict[str, str]) -> date | None:
-    """The day that the fields name, in whichever way is complete; None where they are too few or contradict."""
+    """The day that the fields name, in whichever way is complete; None if they are too few or contradict."""
     year, month, weekday = _year(fields), _month(fields), _weekday(fields)
     number = fields.get("d") or fields.get("e")
     day: date | None = None

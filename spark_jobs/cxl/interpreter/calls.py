@@ -172,7 +172,7 @@ _NULL_RULES: dict[str, Callable[[Callable[..., Any], list[Compiled]], Compiled]]
 
 
 def fits(builtin: Builtin, arguments: Sequence[typed.Expression | typed.Closure]) -> bool:
-    """Whether arguments (without the receiver) have the number and the shape of an overload's parameters."""
+    """True if arguments (without the receiver) have the number and the shape of an overload's parameters."""
     if len(arguments) > len(builtin.parameters) and not builtin.variadic:
         return False
     required = sum(parameter.default is Parameter.REQUIRED for parameter in builtin.parameters)

@@ -28,7 +28,7 @@ _MISPLACED = (typed.Filter, typed.Distinct)
 
 
 def is_native(program: typed.Program) -> bool:
-    """Whether the blocks of a program have the form that runs on batches."""
+    """True if the blocks of a program have the form that runs on batches."""
     blocks = [statement for statement in program.statements if isinstance(statement, typed.Each)]
     return not any(isinstance(node, _MISPLACED) for block in blocks for node in tree_walk.walk(block))
 

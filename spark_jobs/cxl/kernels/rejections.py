@@ -135,7 +135,7 @@ def with_rejections(step: Step, rejections: Sequence[Rejection]) -> Step:
 
 
 def reject(state: State, rejections: Sequence[Rejection]) -> pa.Array | None:
-    """Remove the rows that fail for known reasons, and note their failures; gives the mask of the others, if any."""
+    """Remove the rows that fail for known reasons, and note their failures. Returns the mask of the others, if any."""
     kept: np.ndarray | None = None
     for rejection in rejections:
         if state.frame.bad is None:
@@ -185,7 +185,7 @@ def _may_fail(argument: typed.Expression | typed.Closure) -> bool:
 
 
 def _is_conversion(node: typed.Call) -> bool:
-    """Whether a call converts a text, which can be computed twice without a trace of that."""
+    """True if a call converts a text, which can be computed twice without a trace of that."""
     receiver, *others = node.arguments
     return (
         isinstance(receiver, typed.Expression)
@@ -197,7 +197,7 @@ def _is_conversion(node: typed.Call) -> bool:
 
 
 def _is_division(node: typed.Binary) -> bool:
-    """Whether an operator divides numbers, which can be computed twice without a trace of that."""
+    """True if an operator divides numbers, which can be computed twice without a trace of that."""
     return (
         node.operator in (Operator.DIVIDE, Operator.MODULO)
         and node.left.type.kind in (Kind.INT, Kind.FLOAT)
@@ -228,7 +228,7 @@ def _division(
 
 
 def _reject(state: State, rejection: Rejection) -> np.ndarray | None:
-    """Remove the rows in which an operation fails, and note their failures; gives the mask of these, if any."""
+    """Remove the rows in which an operation fails, and note their failures. Returns the mask of these, if any."""
     bad = state.frame.bad
     assert bad is not None
     indices = pc.indices_nonzero(bad)

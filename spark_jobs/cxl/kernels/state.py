@@ -166,7 +166,7 @@ class State:
             self.made = [one.kept(chosen) for one in self.made]
 
     def defer_bad(self, number: int) -> pa.Array | None:
-        """Leave the bad rows to the interpreter, at this statement; gives the mask of the others if there are any."""
+        """Leave the bad rows to the interpreter, at this statement. Returns the mask of the others if there are any."""
         bad = self.frame.bad
         if bad is None:
             return None

@@ -82,7 +82,7 @@ class _Printer:
         return found
 
     def _pending(self, place: ast.Place) -> bool:
-        """Whether some comment that was not printed yet stands inside a place."""
+        """True if some comment that was not printed yet stands inside a place."""
         found = bisect_left(self.starts, place[0], self.next)
         return found < len(self.starts) and self.starts[found] < place[1]
 
@@ -198,7 +198,7 @@ class _Printer:
         return f"({broken})" if inline.level_of(node) < level else broken
 
     def _has_comments(self, node: ast.Expression) -> bool:
-        """Whether a match inside holds comments, which have their place between its arms."""
+        """True if a match inside holds comments, which have their place between its arms."""
         return self._pending(node.place) and any(self._pending(found.place) for found in _matches(node))
 
     def _broken(self, node: ast.Expression, indent: str, column: int) -> str | None:

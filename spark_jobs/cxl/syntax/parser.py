@@ -206,7 +206,7 @@ class _Driver:
                 thread.state.line_ctr.feed(self.text[position:end])
 
     def _bad_characters(self, position: int) -> int:
-        """Report characters that begin no token here; gives their end."""
+        """Report characters that begin no token here. Returns their end."""
         inside = self.brackets[-1].type if self.brackets else ""
         end, problem = mistakes.bad_characters(self.text, position, inside)
         self._mistake(Problem(*problem))
@@ -292,7 +292,7 @@ class _Driver:
         return accepted
 
     def _takes(self, terminal: str) -> bool:
-        """Whether a terminal could stand next."""
+        """True if a terminal could stand next."""
         from lark.parsers.lalr_analysis import Shift
 
         state: Any = self.parser.parser_state
@@ -356,7 +356,7 @@ class _Driver:
         return sum(getattr(value, "type", "") == "_LBRACE" for value in state.value_stack)
 
     def _resume(self, token: Token, *, after_line_end: bool = False) -> bool:
-        """Whether parsing goes on with this token after a mistake."""
+        """True if parsing goes on with this token after a mistake."""
         if self.start == "single":
             return False
         level = self._level()
@@ -376,7 +376,7 @@ class _Driver:
         return True
 
     def _finish(self) -> Any:
-        """Feed the end of the text; None where nothing can be built."""
+        """Feed the end of the text; None if nothing can be built."""
         import lark
 
         end = lark.Token("$END", "", len(self.text), 0, 0, 0, 0, len(self.text))

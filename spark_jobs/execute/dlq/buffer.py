@@ -64,7 +64,7 @@ class ReasonKey:
     field: str | None
     before: str | None
     after: str | None
-    #: Whether values, and words that have them, are shown in the dead-letter file alone; of records that are rejected
+    #: True if values, and words that have them, are shown in the dead-letter file alone; of records that are rejected
     #: with others: whether the others may be such.
     is_hidden: bool = False
 
@@ -94,7 +94,7 @@ class GroupColumns:
         groups: the number of the aggregate's row that each is; 0 for records.
         node: where they failed, by the node's position in the plan.
         keys: the correlation key, field by field.
-        shown: the columns of those that are no records; None where there are none, or nobody wants them.
+        shown: the columns of those that are no records; None if there are none, or nobody wants them.
     """
 
     kinds: pa.Array
@@ -111,11 +111,11 @@ class DlqEntries:
     Args:
         failing: why.
         places: where the records were read: source, split, row.
-        causes: what caused them; None where they themselves did.
-        branches: the branch of each record's last route; None where they have met none.
+        causes: what caused them; None if they themselves did.
+        branches: the branch of each record's last route; None if they have met none.
         texts: the records as they were read, where they are at hand.
-        correlation: what they say of correlation groups; None where there are none.
-        equal_to: the numbers of the records that they equal and should not; None where they fail for other reasons.
+        correlation: what they say of correlation groups; None if there are none.
+        equal_to: the numbers of the records that they equal and should not; None if they fail for other reasons.
     """
 
     failing: Failures

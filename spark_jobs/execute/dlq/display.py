@@ -66,7 +66,7 @@ class Shown:
 
     @cached_property
     def row_texts(self) -> pa.Array:
-        """The number of each record in its file; empty where there is no record."""
+        """The number of each record in its file; empty if there is no record."""
         return self._row_texts("")
 
     def _row_texts(self, of: str) -> pa.Array:

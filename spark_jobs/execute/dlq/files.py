@@ -48,7 +48,7 @@ def deliver(
     draft: Draft[FilePath],
     tuning: Tuning,
 ) -> tuple[str, ...]:
-    """The dead-letter files of a run, in place of an older run's; gives the paths of those that have entries.
+    """The dead-letter files of a run, in place of an older run's. Returns the paths of those that have entries.
 
     The common one is the first.
 
@@ -82,7 +82,7 @@ def write(
     draft: Draft[FilePath],
     tuning: Tuning,
 ) -> list[list[PartRange]]:
-    """Write the rows of all dead letters; gives the parts of each file, in record order."""
+    """Write the rows of all dead letters. Returns the parts of each file, in record order."""
     found = [entry for entry in reports if entry.path]
     if not files or not found:
         return [[] for _ in files]
@@ -115,7 +115,7 @@ def _ranges(reports: Sequence[DlqReport], folders: Sequence[str], most: int) -> 
 def _write_range(
     part_store: PartStore, writer: DlqWriter, files: Sequence[DlqFile], wanted: EntryRange
 ) -> list[PartRange]:
-    """Write the rows of a range; gives the part of each file, which has another path when a task tries again."""
+    """Write the rows of a range. Returns the part of each file, which has another path when a task tries again."""
     ranges = []
     for file, part in zip(files, wanted.parts, strict=True):
         path = f"{part}.{uuid.uuid4().hex}.rows"

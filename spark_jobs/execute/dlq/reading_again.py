@@ -158,7 +158,7 @@ def _converted(step: SourceStep, column: SourceColumn, texts: pa.StringArray, is
 
 
 def _texts(column: SourceColumn, texts: pa.StringArray, forms: tuple[str, ...], spelling: Spelling) -> list[str | None]:
-    """The texts of the values that are read; None where none is."""
+    """The texts of the values that are read; None if none is."""
     done = coerce.convert(texts, column.type, forms, spelling)
     return list(cell_text.texts(done.array, column.type).to_pylist())
 

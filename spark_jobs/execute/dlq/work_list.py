@@ -111,7 +111,7 @@ class Entry:
 
     @property
     def is_made(self) -> bool:
-        """Whether it is the row of an aggregate, which was read from no file."""
+        """True if it is the row of an aggregate, which was read from no file."""
         return self.source == MERGED
 
     @property
@@ -152,7 +152,7 @@ class EntryFilter:
     category: str | None = None
 
     def takes(self, entry: Entry) -> bool:
-        """Whether an entry is wanted."""
+        """True if an entry is wanted."""
         asked = ((self.stage, entry.stage), (self.field, entry.field), (self.category, entry.category))
         return (not self.ids or entry.id in self.ids) and all(want is None or want == found for want, found in asked)
 

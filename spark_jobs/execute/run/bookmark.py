@@ -41,7 +41,7 @@ class Bookmark:
         path: where it is.
         text: its bytes; none where there is none.
         sources: the mark of each source.
-        run: the execution id of the run that wrote it; empty where there is none.
+        run: the execution id of the run that wrote it; empty if there is none.
         moved: when that was, in UTC.
     """
 

@@ -90,7 +90,7 @@ def _error(error: Exception, local_dir: str) -> result.RunError:
 
 
 def _is_connection_lost(error: Exception) -> bool:
-    """Whether Spark's JVM is out of reach.
+    """True if Spark's JVM is out of reach.
 
     py4j says so plainly before it has sent a call. After that it raises an error of its general class, in whose words
     nothing follows the name of the call.

@@ -112,7 +112,7 @@ def conclude(run: Facts, folder: str | None, exit_code: ExitCode, error: result.
 def refused(
     names: Identity, plan: plans.Plan | None, path: FilePath, options: RunOptions, record: result.RunResult
 ) -> str | None:
-    """Write the metrics file of a run that ended before it began, if one is wanted; gives its path.
+    """Write the metrics file of a run that ended before it began, if one is wanted. Returns its path.
 
     It has the keys of every metrics file, with no counts, because the plan may be unknown.
     """
@@ -145,7 +145,7 @@ def _folder(given: str | None, plan: plans.Plan | None) -> str | None:
 
 
 def expected(names: Identity, plan: plans.Plan, folder: str | None) -> str | None:
-    """The future path of the metrics file while the run goes on; None where none is wanted."""
+    """The future path of the metrics file while the run goes on; None if none is wanted."""
     found = _folder(folder, plan)
     if not found:
         return None

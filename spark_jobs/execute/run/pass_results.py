@@ -127,7 +127,7 @@ class PassResults:
 
     @property
     def is_useless(self) -> bool:
-        """Whether the pass has to be done again, knowing more."""
+        """True if the pass has to be done again, knowing more."""
         return bool(self.unfolded or self.unnamed)
 
     def share(self, shares: int) -> int:

@@ -136,14 +136,14 @@ class Pass:
         return done if more.isdisjoint(read) else None
 
     def _is_apart(self, job: fragments.Job) -> bool:
-        """Whether rejected groups and rows of aggregates are nothing to a job, and its records depend on none."""
+        """True if rejected groups and rows of aggregates are nothing to a job, and its records depend on none."""
         steps = [op.step for op in job.ops.values()]
         return job.stages == 1 and not any(
             each.record_properties.group_by is not None or each.name in self.plan.outputs for each in steps
         )
 
     def _is_alone(self, job: fragments.Job, jobs: Sequence[fragments.Job]) -> bool:
-        """Whether a job makes all outputs, of records that it reads itself and that do not depend on one another."""
+        """True if a job makes all outputs, of records that it reads itself and that do not depend on one another."""
         nodes = self.run.node_correlations
         if not nodes or self.state.goal.is_search or job.number != jobs[-1].number:
             return False

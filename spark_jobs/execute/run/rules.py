@@ -41,7 +41,7 @@ class Outcome:
         text: the rule as plans show it.
         severity: the consequence of breaking it.
         broken: how many records break it; of a rule on all records 1 where it is broken.
-        value: the number, or the day or moment as text, that a rule on all records is about; None where it is about
+        value: the number, or the day or moment as text, that a rule on all records is about; None if it is about
             records, was not judged, there is no such value, or nobody may see it.
     """
 

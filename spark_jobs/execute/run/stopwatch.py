@@ -17,7 +17,7 @@ class Stopwatch:
         self.seconds: dict[str, float] = {}
         #: The phase that the run is in, or was in last.
         self.current = ""
-        #: Gives how far the work of the phase is; None where nobody counts.
+        #: Gives how far the work of the phase is; None if nobody counts.
         self.detail: Callable[[], str] | None = None
 
     def show(self, detail: Callable[[], str] | None) -> None:

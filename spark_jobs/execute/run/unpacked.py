@@ -79,7 +79,7 @@ def _large(found: Inputs, source: str, split_bytes: int) -> list[tuple[int, File
 
 
 def _unpack(room: Scratch, file: InputFile) -> InputFile:
-    """Unpack a file; gives the unpacked one. A task that is tried again writes another one."""
+    """Unpack a file. Returns the unpacked one. A task that is tried again writes another one."""
     path = room.file(f"{uuid.uuid4().hex}.unpacked")
     with changes.opened(file) as stream, scratch.create(path) as plain:
         while data := stream.read(_CHUNK_BYTES):

@@ -129,7 +129,7 @@ class Work:
     named: Callable[[Collection[str]], Pass]
     preview: int | None = None
     products: PassResults = field(init=False)
-    #: Whether all jobs are done; until then the counts cover only some of the records.
+    #: True if all jobs are done; until then the counts cover only some of the records.
     is_done: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -212,13 +212,13 @@ class Work:
             self.wanted = self.wanted.unfolded(found.unfolded)
 
     def _goes_on(self, state: PassState) -> bool:
-        """Whether a pass writes records down for later ones, or goes on with what one before has written."""
+        """True if a pass writes records down for later ones, or goes on with what one before has written."""
         if state.goal.ends_at_sources or self.preview is not None or self.products.alone is not None:
             return False
         return state.is_one_of_many or self.wanted.materialized_inputs is not None
 
     def _reads_rows(self) -> bool:
-        """Whether some program reads a record's position in its file or source, which must be known before the pass."""
+        """True if some program reads a record's position in its file or source, which must be known before the pass."""
         steps = self.wanted.inputs.steps.values()
         return any({"row", "total_count"} & step.reads_source or "source_row" in step.provenance for step in steps)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def run(spark: SparkSession, spec: JobSpec) -> Iterable[report.TaskReport]:
-    """Run a job; gives the reports of its tasks, by stage and number, as often as asked. An interrupt cancels it.
+    """Run a job. Returns the reports of its tasks, by stage and number, as often as asked. An interrupt cancels it.
 
     All that comes to the driver are the reports: records stay in part files and shuffles.
     """

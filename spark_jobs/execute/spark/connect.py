@@ -33,7 +33,7 @@ _SESSION_LOST = re.compile(r"INVALID_HANDLE\.(SESSION_\w+|OPERATION_NOT_FOUND)|R
 
 
 def is_session(spark: object) -> bool:
-    """Whether a session talks to an endpoint, so that this process has no JVM."""
+    """True if a session talks to an endpoint, so that this process has no JVM."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
@@ -136,12 +136,12 @@ def status(error: BaseException) -> str:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the same call may well succeed later."""
+    """True if the same call may well succeed later."""
     return status(error) in _TRANSIENT and not _speaks_no_tls(error)
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the endpoint or its state of the session is gone."""
+    """True if the endpoint or its state of the session is gone."""
     return status(error) == "UNAVAILABLE" or _SESSION_LOST.search(str(error)) is not None
 
 

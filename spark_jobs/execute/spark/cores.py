@@ -15,7 +15,7 @@ _LOCAL = re.compile(r"local(?:\[\s*(\*|\d+)\s*(?:,\s*\d+\s*)?\])?")
 
 
 def is_local(master: str) -> bool:
-    """Whether tasks run in the driver's own process."""
+    """True if tasks run in the driver's own process."""
     return _LOCAL.fullmatch(master) is not None
 
 

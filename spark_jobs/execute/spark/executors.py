@@ -53,7 +53,7 @@ class StartupWatch:
         self._noticed_at: float | None = None
 
     def look(self, waits_for: str | None) -> None:
-        """Note whether something is waited for, in words that follow a time; None when all goes on.
+        """Note whether something is waited for, in words that follow a time; None if all goes on.
 
         Raises:
             RunFailed: it has been waited for too long.

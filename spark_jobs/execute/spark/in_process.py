@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def run(spec: JobSpec) -> list[report.TaskReport]:
-    """Run a job; gives the reports of its tasks, by stage and number."""
+    """Run a job. Returns the reports of its tasks, by stage and number."""
     rows: list[dict[str, Any]] = []
     for number in range(len(spec.loads)):
         rows += rows_of(stages.read_loads(spec, [number], f"0-{number}"))

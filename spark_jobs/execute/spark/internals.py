@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark import SparkContext
 
-    #: Serves tasks at a socket; gives the exit status of its process.
+    #: Serves tasks at a socket. Returns the exit status of its process.
     Worker = Callable[[socket.socket, bool], int]
 
 SWITCH_VARIABLE = "CLINKER_FAST_START"
@@ -43,7 +43,7 @@ _PANDAS_CHECK = "require_minimum_pandas_version"
 
 
 def is_fast(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether runs start Spark's processes by themselves, ahead of PySpark."""
+    """True if runs start Spark's processes by themselves, ahead of PySpark."""
     return environ.get(SWITCH_VARIABLE, "").lower() != "off"
 
 
@@ -51,7 +51,7 @@ def is_fast(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def has_jvm() -> bool:
-    """Whether this process is connected to a JVM."""
+    """True if this process is connected to a JVM."""
     from pyspark import SparkContext
 
     return SparkContext._gateway is not None
@@ -94,13 +94,13 @@ def preload() -> None:
 
 
 def _is_scalar(_: object, value: object) -> bool:
-    """Whether a value is a scalar of numpy, which has been imported then."""
+    """True if a value is a scalar of numpy, which has been imported then."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.generic)
 
 
 def _is_array(_: object, value: object) -> bool:
-    """Whether a value is an array of numpy with one dimension."""
+    """True if a value is an array of numpy with one dimension."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.ndarray) and value.ndim == 1
 

@@ -63,7 +63,7 @@ class Secrets(credentials.Secrets):
 
 
 def is_secret_setting(name: str, value: str) -> bool:
-    """Whether a setting of Spark is a secret, or has one in it."""
+    """True if a setting of Spark is a secret, or has one in it."""
     return credentials.is_secret_setting(name) or next(credentials.within(value), None) is not None
 
 

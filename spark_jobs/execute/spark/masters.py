@@ -27,7 +27,7 @@ _GIVEN_UP = re.compile(r"All masters are unresponsive|stopped SparkContext|Spark
 
 
 def is_given_up(text: str) -> bool:
-    """Whether Spark has ended an application that no master has taken."""
+    """True if Spark has ended an application that no master has taken."""
     return _GIVEN_UP.search(text) is not None
 
 

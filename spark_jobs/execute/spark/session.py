@@ -119,7 +119,7 @@ def _active(threads: int | None) -> SparkSession | None:
 
 
 def is_lost() -> bool:
-    """Whether a session of this process is unusable: its JVM has ended, or its shuffle files are gone."""
+    """True if a session of this process is unusable: its JVM has ended, or its shuffle files are gone."""
     return any(not each.is_running for each in launch.STARTED) or not all(map(os.path.isdir, _shuffle_folders))
 
 
@@ -282,17 +282,17 @@ def setting(options: RunOptions, name: str) -> str | None:
 
 
 def is_on_cluster(options: RunOptions) -> bool:
-    """Whether the session may have to wait for a cluster, as far as that is known before it is there."""
+    """True if the session may have to wait for a cluster, as far as that is known before it is there."""
     return not options.remote and (launch.is_submitted() or not _is_local(options))
 
 
 def is_certainly_local(options: RunOptions) -> bool:
-    """Whether all tasks will run on this machine, as far as that is known before there is a session."""
+    """True if all tasks will run on this machine, as far as that is known before there is a session."""
     return options.in_process or not (options.remote or is_on_cluster(options))
 
 
 def is_local(spark: SparkSession) -> bool:
-    """Whether a session runs all tasks on this machine."""
+    """True if a session runs all tasks on this machine."""
     if isinstance(spark, spread.InProcess):
         return True
     return not connect.is_session(spark) and cores.is_local(spark.sparkContext.master)

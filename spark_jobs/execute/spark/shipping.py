@@ -33,7 +33,7 @@ def root() -> str:
 
 
 def is_shipped() -> bool:
-    """Whether the package came as a zip: `spark-submit --py-files` takes that one to the executors as well."""
+    """True if the package came as a zip: `spark-submit --py-files` takes that one to the executors as well."""
     return os.path.isfile(root())
 
 

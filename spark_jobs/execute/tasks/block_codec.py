@@ -66,7 +66,7 @@ class _Packing:
         return b"".join(parts)
 
     def _column(self, column: pa.ChunkedArray) -> dict[str, Any] | None:
-        """The way in which a column is stored; None where that is left to Arrow."""
+        """The way in which a column is stored; None if that is left to Arrow."""
         kind = column.type
         is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
         if self._mode == "off" or column.num_chunks != 1 or not (is_text or _is_number(kind)):
@@ -193,7 +193,7 @@ def _copied(buffer: pa.Buffer) -> pa.Buffer:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    """Whether values have 1, 2, 4 or 8 bytes, which are numbers in some sense; floats are by their bits."""
+    """True if values have 1, 2, 4 or 8 bytes, which are numbers in some sense; floats are by their bits."""
     return pa.types.is_primitive(kind) and kind.bit_width in (8, 16, 32, 64)
 
 

@@ -86,7 +86,7 @@ class TaskFiles:
         return self._nodes.get(path, other)
 
     def is_ours(self, path: str) -> bool:
-        """Whether this task has written a file, or tried to."""
+        """True if this task has written a file, or tried to."""
         return path in self._nodes
 
     def close(self) -> tuple[list[report.Part], list[OSError]]:

@@ -46,7 +46,7 @@ class RunSpec:
         log_level: the level below which lines are not kept, as Python's logging numbers them.
         branches: those of all routes, with none before them; records know theirs by its number.
         pack_bytes: splits of a source that together have no more bytes than this are read by one task.
-        correlation: which correlation groups rows belong to; None where no source has a key.
+        correlation: which correlation groups rows belong to; None if no source has a key.
         guards: the values that must not be shown at nodes that credentials have gone into.
         tuning: how much is worked on at once.
     """
@@ -71,7 +71,7 @@ class RunSpec:
 
     @property
     def node_correlations(self) -> Mapping[str, NodeCorrelation]:
-        """Correlation at each node, by name; empty where no source has a key."""
+        """Correlation at each node, by name; empty if no source has a key."""
         return self.correlation.nodes if self.correlation is not None else {}
 
 
@@ -93,7 +93,7 @@ class JobSpec:
         shares: of what a group has anywhere, a task of the job or the records that died have this part at least.
         notes_groups: whether tasks tell of which correlation groups they have read records.
         counted: what nodes counted in earlier jobs, as far as groups know of it and this job does not count it again.
-        progress: the folder in which processes count how far they are; empty where nobody looks.
+        progress: the folder in which processes count how far they are; empty if nobody looks.
     """
 
     run: RunSpec

@@ -485,7 +485,7 @@ class BuildTable:
         return chosen[order], rows[order]
 
     def _block_by_block(self, located: Located, most: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """The positions in blocks in which all ranges may hold; None where that are too many to look at."""
+        """The positions in blocks in which all ranges may hold; None if that are too many to look at."""
         chosen = np.flatnonzero(located.counts)
         starts, ends = located.starts, located.starts + located.counts
         blocks = np.zeros(len(chosen), dtype=np.int64)

@@ -74,7 +74,7 @@ def check_targets(
 
 
 def _ignores_case(path: str) -> bool:
-    """Whether a path leads to the same file in other letters, as far as it exists."""
+    """True if a path leads to the same file in other letters, as far as it exists."""
     while (above := os.path.dirname(path)) != path:
         other = os.path.join(above, os.path.basename(path).swapcase())
         if other != path and os.path.lexists(path):

@@ -139,7 +139,7 @@ def reads(bindings: Bindings) -> Iterator[Read]:
 
 
 def _is_of_input(path: str) -> bool:
-    """Whether a path is `source.<input>.<name>`, a variable of one input."""
+    """True if a path is `source.<input>.<name>`, a variable of one input."""
     return path.startswith("source.") and path.count(".") > 1
 
 

@@ -137,7 +137,7 @@ class _Checks:
             self._add(codes.W331, "spill.disk_cap_bytes", message, f"raise disk_cap_bytes or {advice}")
 
     def _is_usable(self, name: str, folder: str) -> bool:
-        """Whether a folder is there and can be written, proven by a file that is made and removed."""
+        """True if a folder is there and can be written, proven by a file that is made and removed."""
         setting = f"storage.{name} {folder}"
         if not os.path.exists(folder):
             self._add(codes.E340, name, f"{setting} does not exist; create it or point at an existing volume")

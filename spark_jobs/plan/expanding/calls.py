@@ -69,7 +69,7 @@ def readers(call: str, nodes: list[NodeSource], exports: Iterable[str], found: D
 
 
 def _reads(reader_node: NodeSource, call: str, port: str, place: Span, found: Diagnostics) -> bool:
-    """Whether a node reads a call without naming another port; an unread port is reported."""
+    """True if a node reads a call without naming another port; an unread port is reported."""
     ports: Container[str] = {reference.port for reference in reader_node.inputs if reference.node == call}
     if "" in ports or port in ports:
         return True

@@ -57,7 +57,7 @@ class Expanded(Protocol):
         """The names of all sources."""
 
     def may_have(self, name: str) -> bool:
-        """Whether a node that is not known may stand in a call that could not be opened."""
+        """True if a node that is not known may stand in a call that could not be opened."""
 
 
 def _or_empty(value: Any) -> Any:
@@ -297,7 +297,7 @@ def overlay(
 
 
 def _is_variable(value: yaml_tree.Node) -> bool:
-    """Whether this is written like a variable: a value, or `{type, default}`."""
+    """True if this is written like a variable: a value, or `{type, default}`."""
     return isinstance(value, Scalar) or (isinstance(value, Mapping) and "type" in value.entries)
 
 
@@ -339,7 +339,7 @@ def _variable(
     environment: str | None,
     found: Diagnostics,
 ) -> Variable | None:
-    """The variable after the overlay; None when the entry is wrong, not for this environment, or gives no value."""
+    """The variable after the overlay; None if the entry is wrong, not for this environment, or gives no value."""
     if name in MEMBERS.get(namespace, ()):
         message = f'channel "{channel.name}": var ${namespace}.{name} shadows reserved system field'
         found.add(codes.E110.at(entry.key, message, help="choose another name"))
@@ -371,7 +371,7 @@ def _variable(
 
 
 def _same_type(declared: types.Type, given: types.Type) -> bool:
-    """Whether a variable may have values of a type: Decimals need the same digits."""
+    """True if a variable may have values of a type: Decimals need the same digits."""
     return declared == given if declared.kind is Kind.DECIMAL else declared.kind is given.kind
 
 
@@ -381,7 +381,7 @@ def _declared_here(span: Span) -> Label:
 
 
 def _applies(channel: Channel, when: Entry, environment: str | None, found: Diagnostics) -> bool:
-    """Whether a `when:` condition names the active environment: a name, a list of names, or `{env: …}`."""
+    """True if a `when:` condition names the active environment: a name, a list of names, or `{env: …}`."""
     value = when.value
     written = value if isinstance(value, Mapping) else Mapping(value.span, {"env": Entry(when.key, value)})
     problems = Diagnostics()
@@ -416,7 +416,7 @@ def _warn_of_names(
 
 
 def _is_nearly(name: str, other: str) -> bool:
-    """Whether one is the other misspelt: in one letter, or in upper and lower case; `dev1` and `dev2` are two names."""
+    """True if one is the other misspelt: in one letter, or in upper and lower case; `dev1` and `dev2` are two names."""
     letters, others = ("".join(c for c in text if not c.isdigit()) for text in (name.casefold(), other.casefold()))
     if letters == others:
         return name != other and name.casefold() == other.casefold()

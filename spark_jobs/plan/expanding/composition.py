@@ -144,7 +144,7 @@ class Composition:
 def load(
     path: FilePath, shown: str, base_dir: FilePath, variables: MappingType[str, str], found: Diagnostics
 ) -> Composition | None:
-    """A composition file; None when it is not usable, which `found` says as E101."""
+    """A composition file; None if it is not usable, which `found` says as E101."""
     problems = type(found)()
     file, tree = document.open_tree(path, shown, variables, problems, base_dir=base_dir, marks=_MARKS)
     signature = None

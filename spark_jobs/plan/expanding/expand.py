@@ -83,7 +83,7 @@ class Expansion:
         return [node.name for node in self.nodes if node.is_source]
 
     def may_have(self, name: str) -> bool:
-        """Whether a node that is not known may stand in a call that could not be opened."""
+        """True if a node that is not known may stand in a call that could not be opened."""
         return any(name.startswith(f"{call}/") for call in self.unopened)
 
 
@@ -196,7 +196,7 @@ class Expander:
         return flat
 
     def _body(self, call: NodeSource, called: Composition, values: Mapping[str, Parameter]) -> list[NodeSource] | None:
-        """The body's nodes with the call's parameters filled in; None when that is too much, which is reported."""
+        """The body's nodes with the call's parameters filled in; None if that is too much, which is reported."""
         if self.is_full:
             return None
         self.nodes += len(called.body)

@@ -89,7 +89,7 @@ def read(tree: Node | None, found: Diagnostics) -> Variables:
 
 
 def _is_block(value: Node) -> bool:
-    """Whether this is a block of variables and not a variable that is called like a namespace."""
+    """True if this is a block of variables and not a variable that is called like a namespace."""
     return isinstance(value, Mapping) and not isinstance(value.get("type"), Scalar)
 
 
@@ -225,7 +225,7 @@ def _inferred(value: Any) -> types.Type | None:
 
 
 def is_too_large(value: Any, kind: types.Type) -> bool:
-    """Whether a whole number is beyond the 64 bits of an Int, or beyond all Floats."""
+    """True if a whole number is beyond the 64 bits of an Int, or beyond all Floats."""
     if isinstance(value, bool) or not isinstance(value, int):
         return False
     if kind.kind is Kind.INT:
@@ -234,7 +234,7 @@ def is_too_large(value: Any, kind: types.Type) -> bool:
 
 
 def convert(value: Any, kind: types.Type) -> tuple[bool, Any]:
-    """Whether a YAML value fits a declared type, and the value that CXL sees."""
+    """True if a YAML value fits a declared type, and the value that CXL sees."""
     match kind.kind, value:
         case Kind.BOOL, bool():
             return True, value

@@ -26,9 +26,9 @@ class SourceProbe:
     """The result of looking into a source's files.
 
     Args:
-        files: how many files the source has; None where that cannot be told.
+        files: how many files the source has; None if that cannot be told.
         looked_at: how many of them were looked into.
-        facts: what metrics tell of a scan, of the files looked into; empty where that is not known.
+        facts: what metrics tell of a scan, of the files looked into; empty if that is not known.
         reason: why there are none, or why not all files were looked into.
     """
 

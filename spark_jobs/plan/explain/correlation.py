@@ -160,7 +160,7 @@ def _quoted(names: Iterable[str]) -> str:
 
 
 def record(plan: Plan) -> dict[str, Any] | None:
-    """Everything about correlation as plain data; None where no source has a key."""
+    """Everything about correlation as plain data; None if no source has a key."""
     found = correlation.of(plan)
     if not found.is_active:
         return None

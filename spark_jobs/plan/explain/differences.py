@@ -62,7 +62,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Setting:
-    """A key with another value, both as they are written; None where the key is absent. No secret is shown."""
+    """A key with another value, both as they are written; None if the key is absent. No secret is shown."""
 
     key: str
     old: str | None
@@ -171,7 +171,7 @@ class _ChangedContext:
         )
 
     def change(self, node: NodeSource) -> bool:
-        """Whether a node may mean something else than before."""
+        """True if a node may mean something else than before."""
         read = {name for _, one in _leaves(node.tree, ()) for name in _VARIABLE.findall(one.text)}
         return self.everywhere or bool(read & self.variables)
 
@@ -241,7 +241,7 @@ class _Effects:
         self._nodes = nodes
         self._written = written
         self._values: dict[tuple[str, str], bool] = {}
-        #: Whether the nodes have other records; a node is looked up after the nodes upstream of it.
+        #: True if the nodes have other records; a node is looked up after the nodes upstream of it.
         self._records: dict[str, bool] = {}
         for planned in new.nodes:
             self._records[planned.name] = self._has_other_records(planned)
@@ -260,7 +260,7 @@ class _Effects:
                 yield OutputEffect(name, columns, self._records[name])
 
     def _is_affected(self, one: Derivation) -> bool:
-        """Whether a column may have other values than in the old version."""
+        """True if a column may have other values than in the old version."""
         stack = [one]
         while stack:
             each = stack[-1]
@@ -288,7 +288,7 @@ class _Effects:
         return before is None or before.how != one.how
 
     def _is_of_others(self, one: Derivation) -> bool:
-        """Whether a value is made of several records, and these may be others."""
+        """True if a value is made of several records, and these may be others."""
         planned = self._new.by_name[one.node]
         others = [edge for edge in planned.inputs if self._records[edge.node]]
         if one.how == "aggregated":
@@ -308,7 +308,7 @@ class _Effects:
         return own or is_rewired or any(self._records[feed] for feed in feeds) or self._chooses_otherwise(planned)
 
     def _chooses_otherwise(self, planned: PlannedNode) -> bool:
-        """Whether a node chooses its records by a column that may have other values."""
+        """True if a node chooses its records by a column that may have other values."""
         written = self._written.get(planned.name)
         by = _deciding(written) if written is not None else frozenset[str]()
         return any(

@@ -87,7 +87,7 @@ def _givers(plan: Plan, planned: PlannedNode, number: int, name: str) -> Iterato
 
 
 def _has(plan: Plan, reader: PlannedNode, node: str, column: str) -> bool:
-    """Whether a node's records have a column, or may have it as an undeclared one, when they come to a reader."""
+    """True if a node's records have a column, or may have it as an undeclared one, when they come to a reader."""
     rows = plan.by_name[node].outputs.values()
     if is_engine(column):
         # Values that are the same for all records, such as `$vars.limit`, are in no row.

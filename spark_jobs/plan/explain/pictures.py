@@ -240,7 +240,7 @@ def _line(producer: _Box, consumer: _Box, edge: Edge, count: int | None, *, is_a
         producer: where it begins.
         consumer: where it ends.
         edge: the edge.
-        count: how many records passed along it; None where that is not known.
+        count: how many records passed along it; None if that is not known.
         is_alone: whether the producer has no other one.
     """
     x1, y1, x2, y2 = producer.middle, producer.top + _HEIGHT, consumer.middle, consumer.top

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @cached_on_plan
 def of(plan: Plan) -> CorrelationPlan | None:
-    """The groups of a plan; None where no source has a correlation key."""
+    """The groups of a plan; None if no source has a correlation key."""
     known = correlation.of(plan)
     if not known.is_active:
         return None
@@ -139,7 +139,7 @@ def _whole(
 def _are_rows_whole(
     planned: PlannedNode, correlations: Mapping[str, NodeCorrelation], nodes: Mapping[str, NodeKeys], left: _Groups
 ) -> bool:
-    """Whether rows of aggregates come to a node with all keys that they had, keep them, and are not among others.
+    """True if rows of aggregates come to a node with all keys that they had, keep them, and are not among others.
 
     What a node cuts off rows that it gives on is not known there of those that fail. Rows of several aggregates cannot
     be told apart by the groups that any of them are of.
@@ -218,7 +218,7 @@ def _dependencies(plan: Plan, known: Correlation) -> dict[str, _Dependency]:
 
 
 def _rows_meet(plan: Plan, known: Correlation) -> bool:
-    """Whether rows of aggregates that retract nothing come to where others depend on them.
+    """True if rows of aggregates that retract nothing come to where others depend on them.
 
     The record of a build side does on the row that drives a combine: it has an entry where they fail together.
     """

@@ -84,7 +84,7 @@ def _arrival(planned: PlannedNode, written: Rows | None) -> Arrival:
 
 
 def is_materialized(name: str, passing: Iterable[Edge]) -> bool:
-    """Whether a node's records are kept between stages on their way out."""
+    """True if a node's records are kept between stages on their way out."""
     return any(edge.producer == name and edge.passage is not Passage.PIPELINED for edge in passing)
 
 

@@ -65,7 +65,7 @@ class PhysicalOperator:
     merge_paths: tuple[tuple[int, ...], ...] = ((),)
     #: The merge paths that reached the node before an exchange joined them into one.
     incoming_paths: tuple[tuple[int, ...], ...] = ((),)
-    #: Whether records enter and leave the node here.
+    #: True if records enter and leave the node here.
     first: bool = True
     last: bool = True
     #: Its name in `explain` if the node has several operators.
@@ -214,7 +214,7 @@ class _Builder:
         return found
 
     def _is_materialized(self, planned: plans.PlannedNode) -> bool:
-        """Whether a node's records are materialized by the job that makes them, for downstream nodes in later jobs.
+        """True if a node's records are materialized by the job that makes them, for downstream nodes in later jobs.
 
         Such nodes are readers of a state node's variables, readers of nodes of the init phase, and everything
         downstream of a large file that one task reads.
@@ -309,7 +309,7 @@ class _Builder:
         return self._incoming_paths(self.plan.by_name[name])
 
     def _parts(self, whole: PhysicalOperator, stages: set[int], ops: Operators, exchanges: list[Exchange]) -> set[int]:
-        """The operators of a node, part by part; gives the stages at which the result appears."""
+        """The operators of a node, part by part. Returns the stages at which the result appears."""
         if whole.role is Role.READ_MATERIALIZED:
             ops[whole.id], self.exits[whole.id] = whole, whole.id
             return {0}

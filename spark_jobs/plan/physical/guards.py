@@ -83,7 +83,7 @@ def _names(node: object) -> Iterator[str]:
 
 
 def _has_secret(names: Iterable[str], coming: frozenset[str]) -> bool:
-    """Whether one of some names is a credential's, or of what one has gone into; inputs may stand before names."""
+    """True if one of some names is a credential's, or of what one has gone into; inputs may stand before names."""
     return any(credentials.is_secret(name) or name in coming or name.partition(".")[2] in coming for name in names)
 
 

@@ -35,7 +35,7 @@ class Discovered:
 
     @property
     def bytes(self) -> int | None:
-        """The files' size; None when that is not known before a run."""
+        """The files' size; None if that is not known before a run."""
         return None if self.problem or self.is_network else sum(file.size for file in self.files)
 
 

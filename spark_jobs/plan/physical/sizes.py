@@ -26,7 +26,7 @@ _ENOUGH_FILES = 4
 
 
 def is_worth_spreading(size: int, others: Sequence[int], unit: int) -> bool:
-    """Whether the input of one task is large enough to be redistributed to others.
+    """True if the input of one task is large enough to be redistributed to others.
 
     Args:
         size: the bytes of it.
@@ -66,7 +66,7 @@ def check(
 
 
 def _upstream_bytes(name: str, wiring: Graph, by_name: dict[str, plans.PlannedNode], base_dir: FilePath) -> int | None:
-    """The bytes of all sources above a node; None when they are not known, or records may become more on their way."""
+    """The bytes of all sources above a node; None if they are not known, or records may become more on their way."""
     total = 0
     for producer in wiring.ancestors(name):
         planned = by_name[producer]

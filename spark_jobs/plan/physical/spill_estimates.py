@@ -48,7 +48,7 @@ class Estimate:
 
     @property
     def any_unknown(self) -> bool:
-        """Whether the total leaves a stage out."""
+        """True if the total leaves a stage out."""
         return any(stage.bytes is None for stage in self.stages)
 
     def headroom(self, cap: int | None) -> Headroom | None:
@@ -76,7 +76,7 @@ class Headroom:
 
     @property
     def is_short(self) -> bool:
-        """Whether the estimate comes near the cap."""
+        """True if the estimate comes near the cap."""
         return self.estimated * 100 >= self.cap * WARNING_PERCENT
 
 
@@ -92,7 +92,7 @@ def title(name: str, arrival: Arrival) -> str:
 
 
 def volumes(plan: Plan, sources: Mapping[str, Discovered]) -> dict[str, int | None]:
-    """The bytes of the files that each node's records come from; None when that is not known before a run."""
+    """The bytes of the files that each node's records come from; None if that is not known before a run."""
     found: dict[str, int | None] = {}
     for planned in plan.nodes:
         if not planned.inputs:

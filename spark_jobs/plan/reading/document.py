@@ -44,7 +44,7 @@ class Document:
 
 
 def open_text(path: FilePath, found: Diagnostics, name: str | None = None) -> SourceFile | None:
-    """A file's text; None when it cannot be read as UTF-8, which `found` then says."""
+    """A file's text; None if it cannot be read as UTF-8, which `found` then says."""
     shown = name or str(path)
     try:
         raw = small_files.read(path, _MOST_BYTES)
@@ -112,7 +112,7 @@ def open_tree(
 
 
 def read(file: SourceFile, variables: MappingType[str, str], found: Diagnostics) -> Document | None:
-    """The document of a pipeline file; None when it is not even a mapping."""
+    """The document of a pipeline file; None if it is not even a mapping."""
     tree = yaml_tree.read(file, variables, found)
     if tree is None:
         return None

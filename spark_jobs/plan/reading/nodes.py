@@ -50,12 +50,12 @@ class NodeSource:
 
     @property
     def is_source(self) -> bool:
-        """Whether records begin here."""
+        """True if records begin here."""
         return self.type.wiring is Wiring.NONE
 
     @property
     def is_call(self) -> bool:
-        """Whether a composition's body takes its place."""
+        """True if a composition's body takes its place."""
         return self.type.wiring is Wiring.CALL
 
     @property

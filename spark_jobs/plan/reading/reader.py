@@ -153,7 +153,7 @@ def _named(node: Node, path: Path, key: str, message: str) -> str:
 
 
 def _written(node: Node, path: Path) -> str:
-    """The key that a value stands under, as it is written; empty where none does."""
+    """The key that a value stands under, as it is written; empty if none does."""
     written = path[: locate(node, path)[2]]
     return next((part for part in reversed(written) if isinstance(part, str)), "")
 
@@ -239,7 +239,7 @@ def below_of(name: str, below: MappingType[str, str]) -> str | None:
 
 
 def _instead(name: str, allowed: list[str]) -> str | None:
-    """Advise on a key of another tool, where pipelines may have keys of this kind; None where there is no advice."""
+    """Advise on a key of another tool, where pipelines may have keys of this kind; None if there is no advice."""
     return _INSTEAD.get(name) if {"path", "cxl", "type", "strategy", "memory"} & set(allowed) else None
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Compression(StrEnum):
-    """Whether spilled data is compressed."""
+    """The compression of spilled data."""
 
     AUTO = "auto"
     ON = "on"
@@ -164,7 +164,7 @@ class Storage:
         spill_dir: `storage.spill.dir`.
         spill_cap_bytes: how much may be spilled; None for any amount.
         compress: `auto`, `on` or `off`.
-        staging: how sources are staged; None when that is not enabled.
+        staging: how sources are staged; None if that is not enabled.
         stores: how object stores are reached.
         connections: where databases are, by the names of their connections.
         catalogs: the properties of catalogues of tables, by their names; paths are absolute.
@@ -414,7 +414,7 @@ def _on_disk(setting: str, folder: FilePath, path: str, file: SourceFile, found:
 def _staging(
     config: StagingConfig, folder: FilePath, places: dict[str, Span], file: SourceFile, found: Diagnostics
 ) -> Settings | None:
-    """The settings of staging that is enabled; None when they mean nothing."""
+    """The settings of staging that is enabled; None if they mean nothing."""
     patterns = []
     for pattern in config.patterns:
         try:

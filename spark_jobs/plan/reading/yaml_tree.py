@@ -89,7 +89,7 @@ Node = Scalar | Sequence | Mapping
 
 
 def is_null(node: Node) -> bool:
-    """Whether nothing is written there, or `null`."""
+    """True if nothing is written there, or `null`."""
     return isinstance(node, Scalar) and node.value is None
 
 
@@ -139,7 +139,7 @@ class _Builder:
         self.documents = 0
 
     def run(self, events: Iterable[Any]) -> Node | None:
-        """The root of the only document, None when there is none."""
+        """The root of the only document, None if there is none."""
         handlers = {
             "DocumentStartEvent": self._document,
             "ScalarEvent": self._scalar,
@@ -332,7 +332,7 @@ def _hide(node: Node, role: secrecy.Role, seen: dict[tuple[int, secrecy.Role], N
 
 
 def read(file: SourceFile, variables: MappingType[str, str], found: Diagnostics) -> Node | None:
-    """The tree of a file's only document; None when it is empty or cannot be read, which `found` then says."""
+    """The tree of a file's only document; None if it is empty or cannot be read, which `found` then says."""
     if len(file.text) > limits.FILE_CHARACTERS:
         found.add(codes.E000.at(Span(file, 0, 0), f"the file is larger than {limits.FILE_CHARACTERS >> 20} MiB"))
         return None

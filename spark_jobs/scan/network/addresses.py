@@ -62,7 +62,7 @@ def resolved(base: str, link: str) -> str:
 
 
 def is_same_place(url: str, home_url: str) -> bool:
-    """Whether an address has the same host and port as another: a credential for one may be sent to the other.
+    """True if an address has the same host and port as another: a credential for one may be sent to the other.
 
     From `http` to `https` on the usual ports is the same host, better protected.
     """
@@ -73,12 +73,12 @@ def is_same_place(url: str, home_url: str) -> bool:
 
 
 def is_downgrade(url: str, home_url: str) -> bool:
-    """Whether an address gives up the protection that another has."""
+    """True if an address gives up the protection that another has."""
     return _origin(home_url)[0] == "https" and _origin(url)[0] == "http"
 
 
 def is_listed(url: str, hosts: Iterable[str]) -> bool:
-    """Whether an address is of one of these hosts, `host` (on its usual port) or `host:port`."""
+    """True if an address is of one of these hosts, `host` (on its usual port) or `host:port`."""
     scheme, host, port = _origin(url)
     names = {f"{host}:{port}", f"[{host}]:{port}"}
     if port == _DEFAULT_PORTS.get(scheme):
@@ -132,7 +132,7 @@ def secrets_in(url: str) -> tuple[str, ...]:
 
 
 def hides(text: str, secrets: Sequence[str]) -> bool:
-    """Whether a text holds a secret in a spelling that is not replaced: with blanks, escaped as in JSON, encoded."""
+    """True if a text holds a secret in a spelling that is not replaced: with blanks, escaped as in JSON, encoded."""
     plain = _ESCAPE.sub(lambda found: chr(int(found.group(1), 16)), text)
     plain = "".join(html.unescape(unquote(plain)).split())
     return any("".join(secret.split()) in plain for secret in secrets if len(secret) >= SHORTEST)

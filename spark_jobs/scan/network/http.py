@@ -357,7 +357,7 @@ def _wait_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _moment(text: str) -> float | None:
-    """The seconds since 1970 of a date in a header; None when it is none."""
+    """The seconds since 1970 of a date in a header; None if it is none."""
     try:
         return parsedate_to_datetime(text).timestamp()
     except (ValueError, OverflowError):

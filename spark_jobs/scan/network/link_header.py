@@ -12,7 +12,7 @@ _UP_TO_COMMA = re.compile(r"[^,]*")
 
 
 def next_link(header: str) -> str | None:
-    r"""The target of a `Link` header's first entry with the relation `next`, None when there is none.
+    r"""The target of a `Link` header's first entry with the relation `next`, None if there is none.
 
     >>> next_link(r'</orders?page=1>; rel="first", </orders?page=3>; title="a \"q\", on";; rel="next last"')
     '/orders?page=3'

@@ -31,7 +31,7 @@ class Pages(Protocol):
 
     @property
     def explodes(self) -> bool:
-        """Whether `array_paths` make other records of a page's own elements."""
+        """True if `array_paths` make other records of a page's own elements."""
 
     def records(self, file: InputFile, *, exploded: bool) -> int:
         """The number of records of a page: after `array_paths`, or its own elements."""

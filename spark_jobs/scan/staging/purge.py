@@ -62,7 +62,7 @@ def _partials(copy: StagedCopy) -> list[Path]:
 
 
 def _only_lock(copy: StagedCopy) -> bool:
-    """Whether nothing of a source is left but its lock."""
+    """True if nothing of a source is left but its lock."""
     return all(path.name == f"{copy.id}{LOCK}" for path in copy.folder.glob(f"{copy.id}.*"))
 
 

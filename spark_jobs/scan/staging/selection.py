@@ -27,7 +27,7 @@ class BadPattern(ValueError):
 
 
 def matches(patterns: Sequence[str], path: str) -> bool:
-    """Whether a file's absolute path, the place behind its symbolic links, its URI, or its name fits a pattern."""
+    """True if a file's absolute path, the place behind its symbolic links, its URI, or its name fits a pattern."""
     places = {path} if location.is_uri(path) else {os.path.normpath(path), os.path.realpath(path)}
     texts = {*places, os.path.basename(path)}
     return any(compiled(pattern).fullmatch(text) for pattern in patterns for text in texts)

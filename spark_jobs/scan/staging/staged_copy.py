@@ -69,7 +69,7 @@ class Settings:
     cleanup: Cleanup = Cleanup.ON_SUCCESS
 
     def wants(self, file: InputFile) -> bool:
-        """Whether a file is staged."""
+        """True if a file is staged."""
         return selection.matches(self.patterns, file.path)
 
 
@@ -94,7 +94,7 @@ class Manifest:
 
     @classmethod
     def parse(cls, text: bytes) -> Manifest | None:
-        """A manifest from its file's text; None where that is none."""
+        """A manifest from its file's text; None if that is none."""
         try:
             found = cls(**json.loads(text))
             moment = datetime.fromisoformat(found.staged_at)
@@ -104,12 +104,12 @@ class Manifest:
         return found if moment.tzinfo and all(type(number) is int for number in numbers) else None
 
     def is_fresh(self, file: InputFile) -> bool:
-        """Whether a file is still what was copied, by its size, its time of change, and its version in a store."""
+        """True if a file is still what was copied, by its size, its time of change, and its version in a store."""
         mtime_ns = self.source_mtime_secs * _NANOS + self.source_mtime_nanos
         return (self.source_size, mtime_ns, self.source_version) == (file.size, file.mtime_ns, file.version)
 
     def is_younger(self, moment: datetime) -> bool:
-        """Whether the copy was made since a moment."""
+        """True if the copy was made since a moment."""
         return datetime.fromisoformat(self.staged_at) >= moment
 
 
@@ -148,7 +148,7 @@ class StagedCopy:
         return self.folder / f"{self.id}.{run}{PARTIAL}"
 
     def committed(self) -> Manifest | None:
-        """The manifest of a copy that is whole; None when there is no such copy.
+        """The manifest of a copy that is whole; None if there is no such copy.
 
         Raises:
             OSError: the files cannot be read.
@@ -202,7 +202,7 @@ def real_path(path: str) -> str:
 
 
 def forecast(settings: Settings, file: InputFile) -> str:
-    """Whether a run would find a fresh copy, for `explain`: `hit` or `miss`, `n/a` where copies are not reused."""
+    """The state of the copy for `explain`: `hit` if a run would find a fresh one, `miss`, or `n/a` without reuse."""
     if settings.on_existing is not OnExisting.REUSE:
         return "n/a"
     try:

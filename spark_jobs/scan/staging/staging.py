@@ -179,7 +179,7 @@ class SourceStaging:
         raise OSError(f"other runs removed the copy {_ATTEMPTS} times")
 
     def _is_usable(self, copy: StagedCopy, file: InputFile) -> bool:
-        """Whether a copy is what the source holds, and of an age that `on_existing` accepts."""
+        """True if a copy is what the source holds, and of an age that `on_existing` accepts."""
         manifest = copy.committed()
         if manifest is None or not manifest.is_fresh(file):
             return False
@@ -227,7 +227,7 @@ class SourceStaging:
 
 
 def _copied(file: InputFile, target: os.PathLike[str]) -> str:
-    """Copy the bytes that a file had when its source was looked at; gives their digest."""
+    """Copy the bytes that a file had when its source was looked at. Returns their digest."""
     from blake3 import blake3
 
     hasher = blake3()

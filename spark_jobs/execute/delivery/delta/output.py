@@ -156,7 +156,7 @@ class TableOutput(Target):
     def _merged(
         self, spark: SparkSession, records: Records, layout: Layout
     ) -> tuple[tuple[Added, ...], tuple[InputFile, ...]]:
-        """Merge the records; gives the files that the commit adds, and the files that it removes.
+        """Merge the records. Returns the files that the commit adds, and the files that it removes.
 
         Raises:
             RunFailed: keys do not tell records or rows apart, or a file of the table cannot be read.

@@ -31,7 +31,7 @@ def executable(environ: Mapping[str, str] = os.environ) -> str | None:
 
 @cache
 def version(java: str) -> tuple[int, str] | None:
-    """The major version of a `java`, and its full text; None when it cannot be run."""
+    """The major version of a `java`, and its full text; None if it cannot be run."""
     for _ in range(_ATTEMPTS):
         try:
             done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_LIMIT_S, check=False)
@@ -45,7 +45,7 @@ def version(java: str) -> tuple[int, str] | None:
 
 
 def problem() -> str | None:
-    """Why an embedded session cannot start, with what to do; None when it can."""
+    """Why an embedded session cannot start, with what to do; None if it can."""
     java = executable()
     if java is None:
         return f"Spark needs Java {OLDEST_JAVA} or newer, and no java was found: {_ADVICE}"

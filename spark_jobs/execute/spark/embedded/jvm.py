@@ -36,7 +36,7 @@ def _logging(logs_errors: bool) -> str:
 
 
 def is_configured() -> bool:
-    """Whether a user has said what Spark logs, and where."""
+    """True if a user has said what Spark logs, and where."""
     folder = os.environ.get("SPARK_CONF_DIR")
     return bool(folder) and (Path(folder or "") / "log4j2.properties").exists()
 

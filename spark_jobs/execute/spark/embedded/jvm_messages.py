@@ -39,17 +39,17 @@ def of_jvm(text: str) -> list[str]:
 
 
 def is_of_options(text: str) -> bool:
-    """Whether a JVM has refused the options that it got, and would again."""
+    """True if a JVM has refused the options that it got, and would again."""
     return _OF_OPTIONS.search(text) is not None
 
 
 def is_of_spark(error: Exception) -> bool:
-    """Whether Spark has raised an error, or its JVM, which is still there."""
+    """True if Spark has raised an error, or its JVM, which is still there."""
     return type(error).__module__.split(".")[0] in ("pyspark", "py4j") and _CAUSE.search(str(error)) is not None
 
 
 def is_of_settings(text: str) -> bool:
-    """Whether Spark has refused a setting, and would again."""
+    """True if Spark has refused a setting, and would again."""
     return _OF_SETTINGS.search(text) is not None
 
 
@@ -79,5 +79,5 @@ def heap(text: str) -> str | None:
 
 
 def is_of_no_use(text: str) -> bool:
-    """Whether the thread that starts a JVM has ended by an exception."""
+    """True if the thread that starts a JVM has ended by an exception."""
     return 'Exception in thread "main"' in text

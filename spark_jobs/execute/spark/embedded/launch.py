@@ -52,7 +52,7 @@ def last_words() -> str:
 
 
 def is_submitted() -> bool:
-    """Whether spark-submit has started the JVM and this process."""
+    """True if spark-submit has started the JVM and this process."""
     port = os.environ.get(internals.PORT)
     return port is not None and port not in _own_ports
 
@@ -123,7 +123,7 @@ class Launch:
 
     @property
     def is_running(self) -> bool:
-        """Whether the JVM is there and has not begun to end."""
+        """True if the JVM is there and has not begun to end."""
         if self._process.poll() is not None:
             return False
         # A killed process cannot be waited for until its last thread has gone, which takes a while on a busy machine.
@@ -161,11 +161,11 @@ class Launch:
         return gateway
 
     def _has_given_up(self) -> bool:
-        """Whether the JVM has failed to say where it is reached: its other threads keep it alive."""
+        """True if the JVM has failed to say where it is reached: its other threads keep it alive."""
         return self._words is not None and jvm_messages.is_of_no_use(_tail(self._words))
 
     def last_words(self) -> str:
-        """The last lines of a JVM that has ended, and how it ended; empty where nothing is known."""
+        """The last lines of a JVM that has ended, and how it ended; empty if nothing is known."""
         status = self._process.poll()
         said = jvm_messages.of_jvm(_tail(self._words)) if self._words else []
         if status is not None and status < 0:
@@ -247,7 +247,7 @@ class Early:
             self._thread.join()
 
     def taken(self, settings: Mapping[str, str]) -> Launch | None:
-        """The launch, for a JVM with these settings; one with others is ended. None when there is none."""
+        """The launch, for a JVM with these settings; one with others is ended. None if there is none."""
         self.wait()
         found, self._launch = self._launch, None
         if found is None or found.settings == dict(settings):

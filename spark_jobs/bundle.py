@@ -28,7 +28,7 @@ from types import CodeType
 PACKAGE = "spark_jobs"
 #: The file that `spark-submit` is given as the application, in the package's folder.
 APPLICATION = "run_pipeline.py"
-#: What travels beside modules: the grammar, and the pages of `clinker explain`.
+#: Other files that are packed with the modules: the grammar, and the pages of `clinker explain`.
 DATA_SUFFIXES = frozenset({".lark", ".md"})
 
 _TIMESTAMP = (1980, 1, 1, 0, 0, 0)

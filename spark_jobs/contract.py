@@ -22,7 +22,7 @@ ONCE_OPTION = "--once"
 RETRY_OPTION = "--retry"
 #: Spark properties the provider sets, so that a run is found by its execution id in the history server.
 EXECUTION_ID_CONF = "spark.clinker.executionId"
-#: The variable by which the provider finds a run's processes to end them; what is to outlive the run goes without it.
+#: The variable by which the provider finds a run's processes to end them. Processes that outlive the run lack it.
 EXECUTION_ID_VARIABLE = "CLINKER_EXECUTION_ID"
 #: How the JVM of an embedded Spark starts quickly: it compiles in a hurry, for the work is done in Arrow.
 EMBEDDED_JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"

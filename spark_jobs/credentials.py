@@ -26,7 +26,7 @@ SHORTEST = 4
 
 #: `apiKey`, `AWSAccessKeyId`, `api_key`, `page[key]`: where one word ends and the next begins.
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-#: Whoever uses one of these words speaks of a secret, also as a part of a longer word: `keyPassword`, `dbpassword`.
+#: Words for secrets, also as a part of a longer word: `keyPassword`, `dbpassword`.
 _SECRET_PARTS = re.compile(
     r"passwor[dt]|passwd|passphrase|secret|credential|authorization|connectionstring|bearer|^jwt|jwt$"
     r"|(api|access|account|private|signing|encryption|decryption|shared|storage|master|auth)key"
@@ -76,7 +76,7 @@ _PARAMETERS = frozenset(
 #: The same after other words: `x-signature`, `session_id`, `auth_code`.
 _PARAMETER_PAIRS = frozenset({("session", "id"), ("auth", "code"), ("access", "code"), ("authorization", "code")})
 _PARAMETER_ENDS = frozenset({"sig", "signature", "nonce", "auth", "sessid", "sessionid", "authkey", "cookie"})
-#: What a key of records is called: everybody may see it.
+#: The first words of keys that are no secrets.
 _ORDINARY_KEYS = frozenset(
     {
         "primary", "foreign", "sort", "partition", "correlation", "group", "join", "merge", "row", "record",
@@ -88,7 +88,7 @@ _ORDINARY_KEYS = frozenset(
 _NO_SECRET = re.compile(r"(?:true|false|yes|no|on|off|none|null|\d{1,6}(?:\.\d+)?[a-z]{0,3})?", re.IGNORECASE)
 
 _USER = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)(?P<user>[^\s/?#'\"<>\\]*)@", re.IGNORECASE)
-#: What stands there in URIs of Azure Storage: a container, whose name everybody may see.
+#: In URIs of Azure Storage the user part is a container, which is no secret.
 _CONTAINER = re.compile(r"abfss?://\$?[a-z0-9-]{2,63}@", re.IGNORECASE)
 _ORACLE = re.compile(r"(jdbc:oracle:\w+:[^\s/@]*/)([^\s@]+)@", re.IGNORECASE)
 _PAIR = re.compile(
@@ -286,6 +286,6 @@ def _hidden_pair(found: re.Match[str]) -> str:
     if not is_named or not is_value(value.strip("\"'")):
         return found[0]
     mark = value[0] if value[0] in "\"'" else ""
-    # What ends a sentence is no part of it.
+    # Punctuation at the end of a sentence is no part of it.
     end = mark or value[len(value.rstrip(":.")) :]
     return f"{found['before']}{name}={mark}{HIDDEN}{end}"

@@ -20,7 +20,7 @@ PARAMETER_CHARACTERS = 64 * 1024
 #: Levels of nested compositions, and their calls in a pipeline.
 COMPOSITION_DEPTH = 50
 COMPOSITION_CALLS = 1_000
-#: Nodes of a pipeline, those of its compositions included.
+#: Nodes of a pipeline, including the nodes of its compositions.
 NODES = 5_000
 #: Columns of all nodes together: a chain of nodes that each add one has half the square of its length.
 NODE_COLUMNS = 2_000_000

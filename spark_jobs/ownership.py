@@ -115,7 +115,7 @@ def read(name: str, folder: int, most: int) -> bytes:
 def is_own_place(folder: Path) -> bool:
     """True if a folder belongs to this user and stays at its path: no other user can replace it.
 
-    For what is opened by its path, by others' code. Folders above may be root's, or sticky as `/tmp` is.
+    Use it for paths that other code opens. Parent folders may belong to root, or be sticky like `/tmp`.
     """
     try:
         real = folder.resolve(strict=True)

@@ -1,4 +1,4 @@
-"""The result record: how a run tells its scheduler what it did.
+"""The result record by which a run reports its outcome to its scheduler.
 
 The job writes `<work dir>/<execution id>/result.json` in one step and prints the same record as one line that starts
 with the sentinel. The folder may be one of a store (`spark_jobs/stores/results.py`). Whoever started the job trusts
@@ -20,7 +20,7 @@ from spark_jobs import contract
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: What a metrics value may be: XCom carries these without help.
+#: The types of metrics values. XCom carries these without conversion.
 Scalar = str | int | float | bool | None
 #: Values that JSON has as lists and objects.
 _COLLECTIONS: dict[str, type[list[Any] | dict[str, Any]]] = {

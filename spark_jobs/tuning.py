@@ -61,7 +61,7 @@ class Tuning:
         json_names_bytes: up to so many bytes of JSON are searched for undeclared names line by line.
         json_uniform_objects: so many JSON objects for each member are read as arrays of bytes, if they are written
             alike; with fewer, Arrow's reader is as fast.
-        xml_first_bytes: bytes of an XML file that are read at once until it is known what records look like.
+        xml_first_bytes: bytes of an XML file that are read at once until the layout of its records is known.
     """
 
     group_rows: int = 1_048_576

@@ -60,7 +60,7 @@ def compile_program(text: Text, scope: Scope, where: str) -> Compiled:
         where: the node's name, for messages.
 
     Returns:
-        What a PREDICATE or VALUE program looks like says `Mode`.
+        `Mode` describes PREDICATE and VALUE programs.
     """
     analysis = analyse(text.value, scope)
     return Compiled(

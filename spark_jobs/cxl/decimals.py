@@ -27,7 +27,7 @@ MAX_DIGITS = types.MOST_DIGITS
 #: Quotients and means have at least so many digits after the point.
 DIVISION_SCALE = 6
 _LIMIT = 10**MAX_DIGITS
-#: Exact for what two Decimals add up or multiply to, and for the whole quotients that a remainder comes from.
+#: Exact for sums and products of two Decimals, and for the integer quotient of a remainder.
 _EXACT = Context(
     prec=4 * MAX_DIGITS + 2, Emax=10**6, Emin=-(10**6), traps=[InvalidOperation, DivisionByZero, Overflow, Clamped]
 )

@@ -53,7 +53,7 @@ class RecordProgram(Protocol):
 
 @dataclass
 class RowFailure:
-    """A failing row of a batch: its 0-based index there and what went wrong."""
+    """A failing row of a batch: its 0-based index and its failure."""
 
     row: int
     failure: Failure

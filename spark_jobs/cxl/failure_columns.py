@@ -34,7 +34,7 @@ class Reason:
     Args:
         category: the dead-letter category.
         field: the field that was being computed or read.
-        before: the detail, or what of it stands before the value; None if each row has a detail of its own.
+        before: the detail, or its text before the value; None if each row has a detail of its own.
         after: what follows the value; None if the detail does not have it.
         expression: the failing statement and its place, where it is one.
     """

@@ -1,4 +1,4 @@
-"""Walks over typed trees: their nodes, what they read, how deep they are."""
+"""Walks over typed trees: their nodes, reads and depth."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ MOST_DIGITS = 38
 
 
 class Kind(StrEnum):
-    """The shape of a type's values; the names are those that messages and `type_of` print."""
+    """The kind of a type's values, with the names that messages and `type_of` print."""
 
     NULL = "Null"
     BOOL = "Bool"

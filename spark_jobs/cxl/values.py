@@ -73,7 +73,7 @@ def json_float_text(number: float) -> str:
 
 
 def decimal_text(number: Decimal) -> str:
-    """All digits of a Decimal, those of its scale included: `12.50`."""
+    """All digits of a Decimal, including trailing zeros of its scale: `12.50`."""
     return format(number, "f")
 
 
@@ -92,7 +92,7 @@ def text_of(value: Any) -> str:
 
 
 def json_text(value: Any) -> str:
-    """A value as compact JSON: dates are strings, keys keep their order, only what must be is escaped."""
+    """A value as compact JSON: dates are strings, keys keep their order, and only necessary escapes are used."""
     return _JSON_TEXTS[value.__class__](value)
 
 
@@ -208,7 +208,7 @@ def is_finite(value: Any) -> bool:
 # ---- dynamic values as tagged JSON ---------------------------------------------------------------------------------
 
 _DATE, _DATETIME, _FLOAT, _DECIMAL = "$date", "$datetime", "$float", "$decimal"
-#: What stands in every text with a tagged value or an escaped key (and, rarely, in another one).
+#: A text that occurs in every tagged value and every escaped key (and, rarely, elsewhere).
 _TAG = '"$'
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class SourceFile:
     """A file's name, as messages print it, and its decoded text.
 
-    Ranges of the text can be hidden: they are credentials, and whoever shows lines shows stars there.
+    Ranges of the text can be hidden because they are credentials. Excerpts show stars in their place.
     """
 
     name: str

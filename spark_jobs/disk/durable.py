@@ -16,12 +16,12 @@ from spark_jobs.disk import system_errors
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-#: What file systems answer that have no syncing of folders (SMB, some in user space); the files' own still counts.
+#: The errors of file systems that cannot sync folders (SMB, some in user space). Syncing the files still counts.
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF)
 
-#: So begin the names of what a run makes for itself, beside its outputs.
+#: The prefix of names that a run makes for itself, next to its outputs.
 OWN_PREFIX = ".clinker-"
-#: How Arrow closes its words for what the system says.
+#: The end of Arrow's messages, which contains the system's error.
 _OF_ARROW = "Detail: [errno "
 
 #: More files than these are synced by so many threads, which are given so many at a time.
@@ -83,8 +83,8 @@ def sync(path: str | Path) -> None:
 def sync_files(paths: Sequence[str]) -> None:
     """Wait until the bytes of several files are on the disk.
 
-    Where they are many, several threads wait: a file system brings what was asked of it at a time to the disk at once,
-    and waiting for one after the other would take a thousand files some seconds.
+    Many files are synced by several threads: a file system writes requests that arrive together at once, and waiting
+    for one after another would take some seconds for a thousand files.
     """
     if len(paths) <= _FEW_FILES:
         for path in paths:
@@ -122,8 +122,8 @@ def sync_folders(paths: Iterable[str]) -> None:
 def replace_text(path: Path, text: str, newline: str | None = None) -> None:
     """Write a file for people: it is there as a whole, or stays as it was.
 
-    A link is followed, and the file keeps its rights. What is no regular file, a terminal or a pipe, is written as it
-    is; so is a file in a folder where no other one may be made.
+    A link is followed, and the file keeps its permissions. A terminal, a pipe, or a file in a folder without write
+    permission is written directly.
 
     Args:
         path: where it goes.

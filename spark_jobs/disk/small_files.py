@@ -30,9 +30,9 @@ class Recorded:
     They are known by their absolute paths, or their places in a store.
 
     Args:
-        read: those that were read, with digests of their bytes.
-        absent: those that were looked for and are not there: each would have been taken instead of another one.
-        real: the real paths of those whose links were resolved, by the paths that were asked for.
+        read: the files that were read, with digests of their bytes.
+        absent: files that were looked for and do not exist: each would have been taken instead of another one.
+        real: the real paths of files whose links were resolved, by the requested paths.
     """
 
     read: dict[FilePath, str] = field(default_factory=dict)

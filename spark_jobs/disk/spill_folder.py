@@ -26,12 +26,12 @@ PREFIX = "clinker-spill-"
 #: Folders that are not locked yet begin with this.
 UNLOCKED = f"{PREFIX}new-"
 LOCK = ".lock"
-#: What a killed process has started may still write into a folder that is younger than this, in seconds.
+#: A process started by a killed one may still write into a folder that is younger than this, in seconds.
 GRACE_S = 5.0
 #: And a folder that is younger than this stays where locks say nothing of it: before it is locked, and on network file
 #: systems, which may keep locks from other machines.
 OLD_S = 3600.0
-#: How long those who still write into a folder are waited for when it is removed, and how often it is tried.
+#: How long removing a folder waits for other writers, and the pause between attempts, in seconds.
 _WRITERS_S, _PAUSE_S = 3.0, 0.05
 
 

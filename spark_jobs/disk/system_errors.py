@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-#: What has run out is the process's, or the machine's, and no file's.
+#: Resources of the process or the machine that have run out, whatever the file.
 _OF_NO_FILE = {
     errno.EMFILE: "; the limit of open files is too low: raise it (ulimit -n)",
     errno.ENFILE: "; the system has no more open files to give",

@@ -33,7 +33,7 @@ class Series:
 
     Args:
         millis: the moment, since 1970.
-        series: which part of what is numbered this writer makes, up to 255.
+        series: the part of the numbered entries that this writer makes, up to 255.
     """
 
     millis: int

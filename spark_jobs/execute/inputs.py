@@ -184,11 +184,11 @@ def find(
     news: Mapping[str, bookmarks.News] | None = None,
     record_bytes: int = MOST_RECORD_BYTES,
 ) -> Inputs:
-    """The inputs of a plan, as far as they are files: what `with_pages` adds is on a network.
+    """The file inputs of a plan. `with_pages` adds pages of network sources.
 
-    Files are opened when all are found, and staged where there are `copies`; `search` looks for undeclared names.
-    `news` says what to read of incremental sources; those that it does not name are read whole. A record, header or
-    footer of more than `record_bytes` ends the run here, too (E310).
+    Files are opened after all have been found, and staged if there are `copies`. `search` looks for undeclared names.
+    `news` has the ranges to read of incremental sources; other sources are read whole. A record, header or footer of
+    more than `record_bytes` ends the run here, too (E310).
 
     Raises:
         RunFailed: a file is missing or unreadable, cannot be staged, or its columns are refused.
@@ -283,7 +283,7 @@ def searched(plan: plans.Plan, found: Inputs, names: Collection[str], split_byte
     """The inputs with all undeclared columns of some sources.
 
     Raises:
-        RunFailed: a file is broken or not what it was, or its columns are refused.
+        RunFailed: a file is broken or has changed, or its columns are refused.
     """
     scans = {**found.scans}
     for name in names:
@@ -340,7 +340,7 @@ def asked_for(plan: plans.Plan) -> frozenset[str]:
     asked: set[str] = set()
     for planned in reversed(plan.nodes):
         step = upstream.step(planned)
-        # A combine hands on those of its driver alone; asking for those of its other inputs costs time only.
+        # A combine passes only its driver's undeclared columns on. Asking for the other inputs' only costs time.
         if step.column_properties.reads_undeclared or (
             step.record_properties.preserves_records and planned.name in asked
         ):

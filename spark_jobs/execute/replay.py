@@ -51,7 +51,7 @@ _FEW_RECORDS, _FEW_BYTES = 200_000, 256 << 20
 _MOST_HEADING = 1 << 20
 _CONVERSIONS = (Category.TYPE_COERCION, Category.REQUIRED_CONVERSION, Category.MISSING_REQUIRED)
 _AGGREGATE = "aggregate"
-#: Why rows that an aggregate made are left, and what to do.
+#: The reason why rows made by an aggregate are not replayed, and the remedy.
 _MADE = (
     "rows that an aggregate made: such a row stands for all records of its group and cannot be replayed alone; correct "
     "the records of the group in their source file, or the pipeline, and run the whole pipeline again"
@@ -72,7 +72,7 @@ class Replayed:
         done: how many are in the outputs, or were filtered.
         failed: how many failed again.
         left: entries that were not replayed, by why.
-        waiting: how many entries are left in the file, those that failed again among them.
+        waiting: the number of entries that remain in the file, including records that failed again.
         files: the files that were written or grew.
         error: why the run ended; nothing has changed then.
     """
@@ -165,7 +165,7 @@ def _ledgers_too(plan: plans.Plan, found: WorkList) -> list[FilePath]:
 def _chosen(found: WorkList, wanted: work_list.EntryFilter) -> list[Entry]:
     """The wanted entries, with all others of their records and of their correlation groups.
 
-    What was joined to a record by a combine goes with it, and the other way round.
+    Records that a combine joined to a record go with it, and vice versa.
     """
     if unknown := wanted.ids - {entry.id for entry in found.entries}:
         raise Refused(f"{found.path} has no entry with the id {min(unknown)} that is still to do")
@@ -309,7 +309,7 @@ def _outputs_of(plan: plans.Plan, name: str) -> set[str]:
     return found & set(plan.outputs)
 
 
-# ---- whether what an output has may stay
+# ---- existing contents of outputs
 
 
 def _refuse_to_append(plan: plans.Plan, rounds: Sequence[_Round]) -> None:

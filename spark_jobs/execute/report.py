@@ -33,8 +33,8 @@ _LEVEL = 1
 class Part:
     """A part file. `op` is the name of the output or the need; ordered by merge path, then number.
 
-    `source_file` is the input file that it is about, where each has an output of its own; `note` is what the frame of
-    its format has to know of it (`formats.frame.Frame`).
+    `source_file` is the input file of its records, if each input file has an output of its own. `note` has the facts
+    that the frame of its format needs (`formats.frame.Frame`).
     """
 
     op: str | Need
@@ -49,10 +49,11 @@ class Part:
 
 @dataclass(slots=True)
 class Measure:
-    """The measure of a split: its number over all sources, the records in it, and whether it was cut rightly.
+    """The measure of a split: its number over all sources, its records, and whether its borders are right.
 
-    `watermark` is how far its records have come: the latest event time less the delay, in microseconds since the first
-    moment, counted from 1; 0 where no record has one. `has_news` says that there are undeclared names nobody knew.
+    `watermark` is the event time that its records have reached: the latest one less the delay, in microseconds since
+    the first moment, counted from 1; 0 if no record has one. `has_news` is True if undeclared names were found that
+    were not known.
     """
 
     number: int
@@ -65,10 +66,10 @@ class Measure:
 
 @dataclass
 class FirstFailure:
-    """The failure that ended a task: the place of the record, and what went wrong.
+    """The failure that ended a task, and the place of its record.
 
-    `expression` is the failing statement, `place` where it stands, `record` what the node got, column by column (None:
-    to be read again); as far as they are known.
+    `expression` is the failing statement, `place` its place, and `record` the node's input, column by column (None: it
+    must be read again), as far as they are known.
     """
 
     source: int
@@ -99,9 +100,9 @@ class FirstFailure:
 class DlqReport:
     """Dead letters of a task.
 
-    `path` is the file of those that go to a dead-letter file, `dropped_path` that of the first ones that do not (None:
-    there are none), each with the splits that they name; `dropped` has stage, category, field and number of the latter.
-    Where passes were repeated, `counts` says which entries of the file count (None: all do).
+    `path` is the file of entries for a dead-letter file, `dropped_path` the file of the first entries without one
+    (None: there are none), each with the splits that its entries name. `dropped` has stage, category, field and number
+    of the entries without a file. If passes were repeated, `counts` selects the entries that count (None: all do).
     """
 
     count: int
@@ -137,8 +138,7 @@ def dlq_report(buffer: DlqBuffer) -> DlqReport:
 class Broken:
     """An error of a task that is no record's fault: a file that cannot be read or written (exit 4).
 
-    `node` is the source or output whose file it is, as far as that is known, and `unseen` what the task's machine does
-    not find.
+    `node` is the source or output of the file, if known. `unseen` is a path that the task's machine cannot find.
     """
 
     code: str
@@ -159,12 +159,12 @@ def decode_counters(data: bytes) -> dict[str, Counters]:
 
 @dataclass
 class LogLine:
-    """A line for the run's log; one about a record has its source, split and row, where it shows them.
+    """A line for the run's log. A line about a record has its source, split and row if it shows them.
 
     It begins with them, unless it shows the row in its midst: `row_texts` has the texts that follow each `row N:`.
 
-    With correlation keys `record` is the number of the record that a line is about, or `group` that of the aggregate's
-    row: passes that count it as never read have no such line.
+    With correlation keys, `record` is the number of the record that the line is about, or `group` the number of the
+    aggregate's row. Passes that count these as never read have no such line.
     """
 
     level: str
@@ -179,15 +179,15 @@ class LogLine:
 
 @dataclass(slots=True)
 class Notice:
-    """A warning for the user while the run goes on, about a file or about some values of its records.
+    """A warning for the user while the run continues, about a file or about some values of its records.
 
     Args:
-        text: what; with values it stands before their number.
-        count: how many values it is about; 0: no values.
-        source: the source of the record with the first of them.
-        split: where that was read.
-        row: its place there.
-        shown: the first of them.
+        text: the warning; with values, the text before their number.
+        count: the number of values; 0 if it is about no values.
+        source: the source of the record with the first value.
+        split: the split of that record.
+        row: the row of that record in the split.
+        shown: the first value.
     """
 
     text: str
@@ -206,17 +206,17 @@ class Notice:
 
 @dataclass(slots=True)
 class BrokenRule:
-    """Records that break a rule and go on.
+    """Records that break a rule and continue.
 
     Args:
-        node: where they do.
+        node: the node at which they break it.
         rule: the rule's name.
-        count: how many they are.
-        source: the source of the first of them.
-        split: where that was read.
-        row: its place there.
-        shown: what is wrong with it; None if the rule says that of no value, or nobody may see it.
-        equal_to: the number of the record that it equals and should not; -1 where there is none.
+        count: the number of these records.
+        source: the source of the first record.
+        split: the split of the first record.
+        row: the row of the first record in the split.
+        shown: its offending value; None if the rule is about no value, or the value must not be shown.
+        equal_to: the number of the record that it duplicates; -1 if there is none.
     """
 
     node: str
@@ -275,11 +275,11 @@ class TaskReport:
     measured: list[MeasuredRule] = field(default_factory=list)
     #: The records that came to outputs.
     written_rows: Bits | None = None
-    #: Files with what this task found of correlation groups.
+    #: Files with facts about correlation groups.
     fact_files: list[str] = field(default_factory=list)
     #: The file that says of which groups it read records (`execute/correlation/reuse.py`).
     group_bitmap: str | None = None
-    #: Nodes whose short way does not hold for what this task has seen.
+    #: Nodes whose shortcut does not apply to the records of this task.
     unfolded: list[str] = field(default_factory=list)
     payload_bytes: int = 0
     #: Bytes on local disk by node.

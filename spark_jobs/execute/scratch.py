@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 #: Bytes of an object that are copied at a time, and requests that are on their way together.
 _COPIED_BYTES = 8 << 20
 _REQUESTS = 16
-#: Copies that a process keeps; each job drops those of the one before it.
+#: The maximal number of copies in a process. Each job drops the copies of the one before it.
 _MOST_COPIES = 64
 
 
@@ -50,7 +50,7 @@ class Scratch:
     Args:
         folder: a local folder, or a URI without its last slash.
         store: reaches the URI; None for a local folder.
-        local: a folder of the driver for files that one process alone uses; that of the location, where it is local.
+        local: a folder of the driver for files of a single process; the location itself if it is local.
         made_in: the file systems that `local` was made in, as `volumes.reach` tells them.
     """
 

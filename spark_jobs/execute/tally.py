@@ -1,4 +1,4 @@
-"""The sum of all task reports: counts, and what would end the run."""
+"""The sum of all task reports: counts, and failures that would end the run."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def first_failure(tally: Tally, strategy: plans.Strategy) -> FirstFailure | None:
-    """The failure that ends the run: of those that no strategy forgives, or of all where none is forgiven.
+    """The failure that ends the run: a failure that no strategy forgives, or under fail_fast any failure.
 
-    It is that of the first record by source, split and row, the same whatever task was faster. Records that fail come
-    before groups that do: a task that ends sends no groups on, so which groups fail downstream depends on how files are
-    shared among tasks.
+    Among several it is the first one by source, split and row, whatever task was faster. Failing records come before
+    failing groups: a task that ends sends no groups, so which groups fail downstream depends on how files are divided
+    among tasks.
     """
     is_final = strategy is plans.Strategy.FAIL_FAST
     stopping = [each for each in tally.failures if is_final or (each.code or "").startswith("E")]

@@ -16,7 +16,7 @@ class RunFailed(Exception):
 
     Args:
         exit_code: how.
-        code: a diagnostic's id, or a word for what went wrong.
+        code: a diagnostic's code, or a word for the kind of failure.
         message: what, where and why.
         place: `path:line:col`, when it belongs to a place in the pipeline.
     """

@@ -338,7 +338,7 @@ def _bind(bindings: Bindings) -> None:
         if feeds is None:
             continue
         bindings.feeds[name] = feeds
-        # Editors ask for what can be bound of a file with errors.
+        # Editors ask for the nodes of a file with errors that can still be bound.
         if node.config is None or not (feeds or node.is_source):
             continue
         result = node.type.bind(node.config, NodeScope(node, bindings, feeds))

@@ -56,7 +56,7 @@ class RunOptions(PlanOptions):
             limit.
         batch_id: `$pipeline.batch_id` and `{batch_id}`; None: a new UUIDv7.
         execution_id: this run's identity; None: a new UUIDv7.
-        once: who asks for the run, and for which of all that it asks for; the run publishes a record under these names
+        once: the names of the requester and of the requested run; the run publishes a record under these names
             (`execute/run/once.py`).
         is_retry: an attempt with the names of `once` came before: a run that it has published is not repeated.
         work_dir: where the run leaves its result record, and keeps its local files if it is a local folder; None: it

@@ -42,9 +42,10 @@ class Kind(Enum):
 
     #: As it is written, whatever characters it has.
     LITERAL = auto()
-    #: It matches files. What it matches is judged when it is matched; what stands before the first sign, here.
+    #: It matches files. The matched files are checked when they are found; here only the text before the first
+    #: wildcard.
     PATTERN = auto()
-    #: It has tokens. What they make of it is a literal path, and judged as one.
+    #: It has tokens. The path with tokens filled in is literal, and checked as one.
     TEMPLATE = auto()
 
 

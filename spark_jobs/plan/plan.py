@@ -93,7 +93,8 @@ class Input:
 class PlannedNode:
     """A bound node.
 
-    `outputs` are its ports with their columns. `step` is what runs; None with `pending`, the diagnostic that says why
+    `outputs` are its ports with their columns. `step` is the bound step; None with `pending`, the diagnostic that says
+    why
     this node binds and explains but does not run yet. `origins` are a source's columns that other keys than `schema:`
     declare or drop. `is_init` nodes run before all others.
     """
@@ -132,7 +133,7 @@ class Plan:
         places: where each source names its files, for messages about them.
         parameters: composition parameters by call and name, with the layers that set them, for `explain`.
         storage: settings of `clinker.toml`.
-        bookmark: where what its runs have read is kept, as it is written; None: beside the outputs.
+        bookmark: the configured path of the bookmark; None: beside the outputs.
         channel: the name of the channel; empty if there is none.
         credential_variables: the environment variables that credentials of network sources are made of.
     """

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _MARKER = "unknown_until_rendered_"
 #: A folder that does not exist, so nothing is found there.
 _NOWHERE = Path(f"/{_MARKER}folder")
-#: Keys of a node whose text decides nothing about rows, and what stands anywhere and decides nothing.
+#: Keys of a node whose text does not decide its rows, and values that decide nothing anywhere.
 _FREE_KEYS = frozenset({"path", "paths", "glob", "transport"})
 _WORDS = frozenset({"description", "_notes"})
 #: The same keys outside of nodes.
@@ -157,7 +157,7 @@ class _Item:
     Args:
         span: its place.
         name: its name.
-        is_open: whether something unknown may decide what its rows are.
+        is_open: an unknown value may decide its rows.
         is_unread: whether something unknown decides which keys it has.
         is_call: whether a composition takes its place.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: The bookmark of a source as a JSON value.
 Mark: TypeAlias = Mapping[str, Any]
 
-#: The diagnostic of marks that cannot be used, and of what does not fit them any more.
+#: The diagnostic of marks that cannot be used, or that do not fit their source any more.
 UNFIT = "E913"
 FILES, COLUMN, VERSION = "files", "column", "version"
 _NANOSECONDS = 1_000_000_000
@@ -69,7 +69,7 @@ class News:
         source: the source's name.
         settings: the configuration.
         mark: what was read before; None: nothing, so everything is new.
-        since: the command line's first moment or value; what was read before is read again from there on.
+        since: the command line's first moment or value, from which records are read even if they were read before.
         until: the first moment or value that is not read.
     """
 

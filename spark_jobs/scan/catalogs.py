@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _VARIABLE = "PYICEBERG_CATALOG__"
 #: Secrets whose names do not say so, in the words of the library.
 _SECRETS = frozenset({"credential", "token"})
-#: Headers that requests to a catalogue get; whoever checks them takes them for keys, whatever they are called.
+#: The prefix of headers for requests to a catalog. Servers may check any of them as a key.
 _HEADER = "header."
 _OPEN_HEADERS = ("x-iceberg-", "user-agent", "content-", "accept")
 _SQLITE = re.compile(r"^sqlite:///(?!/)(.*)$")

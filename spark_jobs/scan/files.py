@@ -86,18 +86,18 @@ class InputFile:
         name: how `$source.file`, dead letters and messages call it.
         size: its length in bytes.
         mtime_ns: when it was last changed, in nanoseconds since 1970.
-        source_file: what `$source.file` is where that is not the name.
-        most_records: how many records it counts for; what follows them is as if it were not there. None for all.
+        source_file: the value of `$source.file` if it is not the name.
+        most_records: the number of its records that count; None for all.
         origin: where the file itself is, when `path` is a staged copy.
         identity: its device and inode, where the file system keeps them.
         edges: a digest of its first and its last bytes, once it was opened.
-        compression: how it is compressed; its size, inode and edges are those of the compressed file.
+        compression: its compression. Size, inode and edges belong to the compressed file.
         ratio: how many times as much is in it as it is long, about.
         ctime_ns: when its inode was last changed, where the file system keeps inodes; nobody can set that back.
-        version: what no other content of an object's key has; empty for files, and where the store has no such thing.
+        version: identifies the content of an object's key; empty for files, and for stores without versions.
         stores: how the object's store is reached; None for local files.
-        table: what its format knows of it, where it is a table and no file: `path` is its name then, and `version`
-            tells which state of it is read. Of a file of a table, what the table says of it.
+        table: facts of its format if it is a table and no file: `path` is its name in that case, and `version` the
+            state that is read. For a file of a table, the table's facts about the file.
         is_immutable: whether nobody writes a file of this name again, so that it need not be looked at a second time.
     """
 

@@ -60,7 +60,7 @@ class Unpacked:
         """The next bytes, fewer only at the end, where there are none.
 
         Raises:
-            FormatError: the file is not what it says it is, ends within a member, or unpacks to beyond all measure.
+            FormatError: the file is in another format, ends within a member, or unpacks to far too many bytes.
         """
         with self._translated_errors():
             data: bytes = self._inner.read(size)

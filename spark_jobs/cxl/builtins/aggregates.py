@@ -218,10 +218,10 @@ def _comparable(one: Any, other: Any) -> bool:
 
 
 class _Best:
-    """The first value that no other one beats; nulls and what cannot be compared with it are passed over.
+    """The first value that no other one beats. Nulls, and values that cannot be compared with it, are skipped.
 
-    What the first value is shows only when the parts of a group come together, so a part keeps the best of every kind
-    that it met, in the order it met them.
+    The first value is known only when the parts of a group come together, so a part keeps the best of every kind
+    that it has seen, in the order of first appearance.
     """
 
     def __init__(self) -> None:

@@ -256,7 +256,7 @@ def to_string(value: Anything) -> String:
 
 
 def _is_plain(form: str) -> str | None:
-    """A format for what has none may only be empty."""
+    """Refuse a format for types without formats, unless it is empty."""
     if not form:
         return None
     return "only numbers, Dates and DateTimes have one; convert the value first, say with `.to_float()` or `.to_date()`"

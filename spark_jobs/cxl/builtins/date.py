@@ -280,7 +280,7 @@ def format_date(value: Temporal, form: Format) -> String:
     return strftime.write(value, form)
 
 
-#: The units that moments are cut to: those of days, then those of a day.
+#: The units to which moments are truncated: days and longer, then parts of a day.
 _UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 
 

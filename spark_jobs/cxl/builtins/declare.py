@@ -287,7 +287,7 @@ class Accumulator(Protocol):
         """Take one record's arguments in."""
 
     def merge(self, other: Any) -> None:
-        """Take in what follows in record order."""
+        """Merge the state of later records."""
 
     def finish(self) -> Any:
         """The result; may raise `Failure`."""
@@ -304,7 +304,7 @@ class Aggregate:
 
     Args:
         name: its name in CXL.
-        parameters: those of the accumulator's `step`.
+        parameters: the parameters of the accumulator's `step`.
         result: the result type from the argument types.
         accumulator: the meaning.
         grouped: the kernel of groups; None if the accumulator computes each group from its values.

@@ -72,7 +72,7 @@ def capture(text: String, pattern: Pattern, group: Int = 0) -> String:
     return found.group(number)  # type: ignore[no-any-return]
 
 
-#: A reference to a group, or a backslash, in what replaces a match.
+#: A reference to a group, or a backslash, in a replacement.
 _REFERENCE = re.compile(r"\\(?:([0-9])|(\\))")
 
 

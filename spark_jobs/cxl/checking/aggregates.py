@@ -149,7 +149,7 @@ class _Aggregate:
         )
 
     def move_to_group(self, let: _GroupLet) -> None:
-        """Make a let part of what runs on each group."""
+        """Move a let to the statements that run on each group."""
         block = self.group.environment.blocks[0]
         names, block.names = block.names, let.names
         aggregate, self.group.aggregate = self.group.aggregate, None

@@ -226,7 +226,7 @@ def _result(shaped: Sequence[Builtin], builtin: Builtin, arguments: Sequence[typ
     given = [_type_of(argument) for argument in arguments]
     if not given[0].is_dynamic or given[0].kind is Kind.DECIMAL or builtin.receiver.kind in (Kind.ANY, given[0].kind):
         return builtin.result_type(given)
-    # The overload is chosen by the receiver's kind at run time; what fits no overload is null.
+    # The receiver's type chooses the overload at run time. Values that fit no overload give null.
     result = builtin.result_type([builtin.receiver.or_null(), *given[1:]])
     for other in shaped:
         if other is not builtin:

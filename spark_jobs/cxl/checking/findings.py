@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Stage(StrEnum):
-    """The phase that found something; the words are those that `cxl check` prints."""
+    """The phase that found something, in the words that `cxl check` prints."""
 
     PARSE = "parse"
     RESOLVE = "resolve"

@@ -6,7 +6,7 @@ import re
 
 from spark_jobs.cxl.syntax import ast
 
-#: Methods of other languages, with what to write instead. `value` stands for the receiver.
+#: Methods of other languages, with their counterparts in CXL. `value` stands for the receiver.
 METHODS = {
     "fuzzy_match": "value.trim().lower() == other.trim().lower()",
     "strip": ".trim()",

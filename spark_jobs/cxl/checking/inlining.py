@@ -42,7 +42,7 @@ def use(session: Session, statement: ast.Use) -> None:
 
 @lru_cache(maxsize=256)
 def findings(module: modules.Module, expressions: Expressions) -> tuple[Finding, ...]:
-    """The findings in a module and in those that it imports, computed once per process and content."""
+    """The findings in a module and in its imports, computed once per process and content."""
     imported = module.imports.values()
     inherited = tuple(dict.fromkeys(finding for one in imported for finding in findings(one, expressions)))
     if module.findings or any(finding.is_error for finding in inherited):

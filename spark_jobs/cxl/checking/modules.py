@@ -53,7 +53,7 @@ class Module:
 
 
 class ModuleError(Exception):
-    """A module that cannot be read; the message says why, `help_text` what to do."""
+    """A module that cannot be read. The message has the reason, `help_text` the remedy."""
 
     def __init__(self, message: str, help_text: str | None = None, code: Code = codes.E200) -> None:
         super().__init__(message)

@@ -173,7 +173,7 @@ def _arithmetic(
     fits = one.is_numeric and other.is_numeric
     texts = operator is Operator.ADD and one.kind is other.kind is Kind.STRING
     if Kind.NULL in (one.kind, other.kind):
-        # Null makes the result null whatever the other side is; a number or a text says what kind of null.
+        # Null makes the result null whatever the other side is. A number or a text decides its type.
         known = other if one.kind is Kind.NULL else one
         says = known.is_numeric or (operator is Operator.ADD and known.kind is Kind.STRING)
         if known.kind is Kind.DECIMAL:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NAMESPACES = ("pipeline", "source", "vars", "record", "meta", "doc", "window", "config")
 
-#: Keywords of SQL and other languages, with what to write in CXL.
+#: Keywords of SQL and other languages, with their counterparts in CXL.
 _FOREIGN_WORDS = {
     "SELECT": "write `emit name = expression`, one line for each field",
     "select": "write `emit name = expression`, one line for each field",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Record:
-    """Types by name of what a kind of record has."""
+    """The types by name that each kind of record has."""
 
     emits: dict[str, Type] = field(default_factory=dict)
     metas: dict[str, Type] = field(default_factory=dict)
@@ -67,7 +67,7 @@ def _kinds(statements: Sequence[typed.Statement], so_far: _Record) -> list[_Reco
 
 
 def _joined(kinds: Sequence[dict[str, Type]]) -> dict[str, Type]:
-    """A type for every name that holds what each kind of record has there; where it has nothing, that is null."""
+    """A type for every name that fits the values in all kinds of records; null where a kind lacks the name."""
     names = dict.fromkeys(name for kind in kinds for name in kind)
     found: dict[str, Type] = {}
     for name in names:
@@ -90,7 +90,7 @@ def _either(one: Type, other: Type) -> Type:
 
 
 def _kept(session: Session, statements: Sequence[typed.Statement]) -> list[typed.Statement]:
-    """Emits of what the input record has itself, for names that some kinds of record emit and others do not.
+    """Emits that repeat the input record's own value, for names that only some kinds of records emit.
 
     With them each kind has the name, so that the program's type for it holds the input's values too.
     """

@@ -1,4 +1,4 @@
-"""The state of one check: the scope, the findings, and what the program reads."""
+"""The state of one check: the scope, the findings, and the names that the program reads."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _COMPOSITES = {
 _CODE = re.compile(r"%(?:([-_0]?)([A-Za-z])|(\.?[369]?f)|([%])|(:z))")
 #: An offset, however it is written: `Z`, `+02`, `+0200`, `+02:00`.
 _OFFSET = "([Zz]|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)"
-#: A literal `Z` after a time of day says that it is in UTC.
+#: A literal `Z` after a time of day means UTC.
 _UTC = re.compile(r"(\s*)(Z)(?![A-Za-z])")
 
 TextWriter = Callable[[datetime], str]
@@ -328,7 +328,7 @@ def parse_datetime(text: str, form: str | None) -> datetime | None:
 
 
 def _is_moment(fields: dict[str, str], zone: str | None) -> bool:
-    """True if the fields name a point of time, rather than what a clock shows somewhere."""
+    """True if the fields name a point in time, not a local time somewhere."""
     return "z" in fields or "Z" in fields or ("s" in fields and zone is not None)
 
 

@@ -89,7 +89,7 @@ def offset(moment: datetime, zone: str) -> timedelta:
     """The offset of a zone's local time from UTC at a moment, which is in UTC."""
     if zone == UTC_ZONE:
         return timedelta()
-    # The first and the last days have no local time of their own everywhere; that of their neighbours is the same.
+    # On the first and last days some zones have no local time. The offset of the neighboring days is the same.
     inner = min(max(moment, datetime(1, 1, 3)), datetime(9999, 12, 29))
     there = inner.replace(tzinfo=UTC).astimezone(_loaded(zone))
     return there.replace(tzinfo=None) - inner

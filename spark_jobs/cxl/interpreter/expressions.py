@@ -232,7 +232,7 @@ def _is_null_literal(pattern: typed.Expression) -> bool:
 
 
 def _arms(node: typed.Match) -> tuple[list[tuple[typed.Expression, Compiled]], Compiled]:
-    """The arms before the first `_`, and what holds when none of them does."""
+    """The arms before the first `_`, and the value if none of them matches."""
     arms: list[tuple[typed.Expression, Compiled]] = []
     for arm in node.arms:
         if arm.pattern is None:

@@ -104,7 +104,7 @@ def _applied(builtin: Builtin, frame: Frame, found: list[Any], static: types.Typ
     if not bad:
         return array
     if len(bad) > 1 or len(bad[0]) != frame.count:
-        # The kernel ran on slices, each with its own mask: the body says which rows fail.
+        # The kernel ran on slices, each with its own mask. The body finds the failing rows again.
         return mapped(builtin, frame, found, static)
     mask = pc.fill_null(bad[0], False)
     if not pc.any(mask, min_count=0).as_py():

@@ -142,7 +142,7 @@ class Deferred:
                 self._finished.add(entry.position, fields, metas)
 
     def _run(self, entry: Entry, steps: tuple[interpreter.Step, ...], first: int) -> bool:
-        """True if a row is still alive after these statements, counted from `first`; what became of others is noted."""
+        """True if a row is still alive after these statements, counted from `first`. Others are recorded."""
         tracing.LOOKING.position = entry.position
         try:
             for step in steps:

@@ -92,7 +92,7 @@ def rejections_of(
     """The operations of a statement whose failures can be rejected here, in the order of their evaluation.
 
     Args:
-        statement: the statement, which is not compiled yet: its operations read what its slot has before.
+        statement: the statement, not yet compiled: its operations read the earlier value of its slot.
         expression: its text and place.
         compiler: compiles their operands.
     """

@@ -54,7 +54,7 @@ class EmittedRecords:
 
     @classmethod
     def of(cls, rows: Any, emits: Emitted, metas: Emitted, names: Names) -> EmittedRecords:
-        """Records with what has been emitted for them."""
+        """Records with the values emitted for them."""
         return cls(rows, _retyped(emits, names.emits), _retyped(metas, names.metas))
 
     def up(self, parents: Any) -> EmittedRecords:

@@ -217,7 +217,7 @@ class EmitMeta(Statement):
 
 @dataclass(frozen=True, slots=True)
 class EmitSystem(Statement):
-    """`emit $namespace.key = value`, which no transform may do; the checker says what to write instead."""
+    """`emit $namespace.key = value`, which transforms cannot do. The checker names the alternative."""
 
     namespace: str
     keys: tuple[str, ...]

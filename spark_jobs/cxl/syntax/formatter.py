@@ -53,7 +53,7 @@ def format_program(source: str, tree: ast.Program) -> str:
 
 
 class _Printer:
-    """Prints one program. Comments are taken in order; `hoisted` are those that found no place inside a statement."""
+    """Prints one program. Comments are taken in order. `hoisted` are comments without a place inside a statement."""
 
     def __init__(self, source: str) -> None:
         self.source = source

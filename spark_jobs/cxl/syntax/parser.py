@@ -44,7 +44,7 @@ _OPEN_AFTER = mistakes.terminals(
     "_ASSIGN COALESCE OR AND NOT COMPARE PLUS MINUS STAR SLASH PERCENT _DOT _COMMA _ARROW _THEN _ELSE IF "
     "LPAR _LSQB _LBRACE MAP_OPEN _COLON _NL _COLONCOLON _IN"
 )
-#: Before these a line end means nothing: they can only go on with what stands before.
+#: Tokens that can only continue the expression before them, so that a preceding line end is ignored.
 _GOES_ON_WITH = mistakes.terminals(
     "COALESCE OR AND COMPARE PLUS STAR SLASH PERCENT _DOT _COMMA _ARROW _THEN _ELSE RPAR RSQB _LBRACE "
     "RBRACE _COLON _COLONCOLON $END"
@@ -393,7 +393,7 @@ class _Driver:
             return None
 
     def _drop_open_blocks(self) -> None:
-        """After a mistake, a block that was not closed is part of it: keep what stands before."""
+        """After a mistake, an unclosed block is part of the mistake: keep the statements before it."""
         state = self.parser.parser_state
         while any(getattr(value, "type", "") == "_LBRACE" for value in state.value_stack):
             state.state_stack.pop()

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     Places = tuple[pa.Array, pa.Array, pa.Array]
     Causes = tuple[pa.Array, pa.Array, pa.Array, pa.Array, pa.Array]
 
-#: A dead letter before it has its row number: `number` orders the entries of one record by their operator's place in
-#: the plan, then its `cause`: the driver's record of a combine that a build record was refused with, -1 for a record's
-#: own failures, which come first; where the driver is the row of an aggregate, which may begin with no record or with
-#: that of others, `cause_group` is its group. `at` is the place of the failing record at the node, or of the driver's:
-#: several may be of one row (see `nodes/records/order.py`). `branch` counts the branches of all routes, `reason` is a
-#: position in the block's list of `ReasonKey`. `record` has the texts of the source's declared columns, null where they
-#: have to be read again. With correlation keys (see `GroupColumns`), `kind` says in which passes the entry counts,
-#: `group` is the number of an aggregate's row that failed, with the columns of all sources, `node` says where it did,
-#: `key` is the correlation key. `equal_to` is the number of the record that it equals and should not (see
-#: `nodes/records/identity.py`), -1 where it fails for another reason.
+#: The columns of a dead letter without its row number. `number` orders the entries of one record by the place of their
+#: operator in the plan. The `cause` columns name the driver record with which a combine refused a build record; they
+#: are -1 for a record's own failures, which come first. If the driver is a row of an aggregate, which may have no first
+#: record or share it with others, `cause_group` is its group. `at` is the place of the failing record at the node, or
+#: of the driver: several may have one row (see `nodes/records/order.py`). `branch` is a number among the branches of
+#: all routes, `reason` an index in the block's list of `ReasonKey`. `record` has the texts of the source's declared
+#: columns, null if they must be read again. With correlation keys (see `GroupColumns`), `kind` decides in which passes
+#: the entry counts, `group` is the number of a failed row of an aggregate, with the columns of all sources, `node` is
+#: the place of its node in the plan, and `key` is the correlation key. `equal_to` is the number of the record that it
+#: duplicates (see `nodes/records/identity.py`), -1 if it fails for another reason.
 SCHEMA = pa.schema([
     ("source", pa.int32()), ("split", pa.int32()), ("row", pa.int64()), ("number", pa.int32()),
     ("cause_source", pa.int32()), ("cause_split", pa.int32()), ("cause_row", pa.int64()), ("cause_group", pa.int64()),
@@ -47,9 +47,9 @@ SCHEMA = pa.schema([
 ORDERED = ("source", "split", "row", "number", "cause_source", "cause_split", "cause_row", "at")
 #: Stands for the source of aggregated rows, which have no single source.
 AGGREGATED = -2
-#: The file beside a file of entries that tells what is in its blocks.
+#: The suffix of the index of a file of entries.
 INDEX = ".index"
-#: So many dropped records are named one by one.
+#: The number of dropped records that are named one by one.
 NAMED = 100
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 

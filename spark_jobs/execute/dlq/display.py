@@ -109,11 +109,11 @@ class Shown:
     def details(self, *, with_places: bool) -> pa.Array:
         """`row N: field 'f': detail`.
 
-        Unless all places are wanted, a validation has the rule's own words, and collateral names the row
-        that failed, not its own. A build side's record names the driver's with which it failed, and one that equals
-        another and should not names that one.
+        Without `with_places`, a validation has the rule's own words, and a rejected record names the failing row
+        instead of its own. A build side's record names the driver record with which it failed, and a duplicate names
+        the record that it equals.
 
-        What has all places is told beside the file: values of secrets are hidden in it.
+        Details with places are shown outside of the file, so secret values are hidden in them.
         """
         plain = () if with_places else (Category.CORRELATED, Category.VALIDATION)
         is_plain = [why.category in plain for why in self._whys]

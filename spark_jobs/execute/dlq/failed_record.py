@@ -66,9 +66,9 @@ def first(entries: DlqEntries, site: Site, data: pa.RecordBatch | None) -> First
 def at_hand(
     data: pa.RecordBatch | pa.Table, row: int, guard: guarded.Guard = guarded.OPEN
 ) -> list[tuple[str, str | None]]:
-    """A record of a batch as messages show it: without credentials and without engine columns.
+    """A record of a batch in the form of messages: without credentials, engine columns, and undeclared nulls.
 
-    So is what is undeclared and null: batches have the undeclared columns of those records that are in them.
+    A batch has the undeclared columns of any of its records, so most of them are null.
     """
     found: list[tuple[str, str | None]] = []
     values_of: Sequence[pa.Array | pa.ChunkedArray] = data.columns

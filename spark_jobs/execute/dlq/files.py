@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class EntryRange:
     """The entries that name some splits: the reports of their tasks, and each file's part for their rows.
 
-    `number` is that of the range among all.
+    `number` is the range's number among all ranges.
     """
 
     number: int

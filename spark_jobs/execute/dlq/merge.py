@@ -79,7 +79,7 @@ class Merged:
     def parts(self) -> Iterator[pa.Table]:
         """The entries in their order, some thousands at a time.
 
-        Of entries with one key those of earlier runs come first, as they came to their tasks.
+        Entries with equal keys come in the order of their runs, as they were added by their tasks.
         """
         for found in sorted_runs.ranges(self._runs(), buffer.ORDERED, most=1):
             part = self._chosen(buffer.in_order(pa.concat_tables(found).combine_chunks()))

@@ -39,7 +39,7 @@ def publish(
         left: the entries that stay in it.
         events: lines for its ledger.
         files: other files, local ones and objects.
-        ledgers: further ledgers for the events: those of files that this one may be a copy of.
+        ledgers: further ledgers for the events, if this file may be a copy of theirs.
         reach: how stores are reached.
 
     Raises:

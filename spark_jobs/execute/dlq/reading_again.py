@@ -44,7 +44,7 @@ _CONTAINERS = (Kind.MAP, Kind.ARRAY)
 class Files:
     """The files that a source reads instead of its own in a replay, with the record of each line.
 
-    `origins` has those of the records by file and row, as dead letters of the replay name them.
+    `origins` has the original records by file and row, as dead letters of the replay name them.
     """
 
     step: SourceStep

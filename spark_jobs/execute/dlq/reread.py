@@ -1,4 +1,4 @@
-"""Reads records again for dead letters without a record at hand: those that failed downstream of an exchange."""
+"""Reads records again for dead letters that have no record in memory, because they failed downstream of an exchange."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Rereader:
             if len(here):
                 found.append(_texts(block, here, step))
             if rows[-1] < end:
-                break  # the next one who asks may want records of this block as well
+                break  # the next request may need records of this block as well
             self._block = None
         places = np.concatenate([rows for rows, _ in found])
         texts = pa.Table.from_batches([texts for _, texts in found]).combine_chunks()

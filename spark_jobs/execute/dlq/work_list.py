@@ -1,4 +1,4 @@
-"""A dead-letter file as a work list: the entries that are left, and a ledger of those that are done.
+"""A dead-letter file as a work list: the remaining entries, and a ledger of the finished ones.
 
 The file holds the entries that are left. People mend its cells; replaying and discarding take entries out of it. Each
 entry that leaves is a line of the ledger, so nothing is lost, and a saved older copy of the file does nothing twice.

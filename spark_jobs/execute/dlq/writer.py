@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan import plan as plans
 
-#: The number of the source of what comes of no record at all: the row of a global aggregate.
+#: The source number of an entry without any record: the row of a global aggregate.
 NO_SOURCE = -1
 
 
@@ -170,7 +170,7 @@ class DlqWriter:
     ) -> list[pa.Array]:
         """The correlation keys; if there is none, the key of the record that the entry shows.
 
-        That is where records are late, and where a group's own result fails: its entry is that of its first record.
+        This applies to late records, and to a group whose own result fails: its entry shows its first record.
         """
         keys = display.keys(part, file.key, self.inputs.correlation_fields)
         category = shown.each("category")

@@ -1,4 +1,4 @@
-"""The bookmark of a pipeline: a small file with what its runs have read of incremental sources.
+"""The bookmark of a pipeline: a small file with the positions that its runs have reached in incremental sources.
 
 It is one more file of a run: written with the outputs, and published with them or not at all. So outputs and bookmark
 are always of the same run, however it ends. Two runs that began at one bookmark cannot both publish: the second one

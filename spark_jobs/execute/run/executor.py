@@ -393,7 +393,7 @@ def _closed(run: _Run, draft: Publication[FilePath]) -> None:
 
 
 def _is_local(run: _Run, opening: _SessionOpening) -> bool:
-    """True if all tasks run on this machine; a cluster is asked for where nothing else shows it."""
+    """True if all tasks run on the driver's machine. The session of a cluster is asked if nothing else shows it."""
     return session.is_certainly_local(run.options) or session.is_local(opening.wait())
 
 

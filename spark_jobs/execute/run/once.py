@@ -1,4 +1,4 @@
-"""Runs that a scheduler retries: a later attempt does not repeat what an earlier one has published.
+"""Retries by a scheduler: a later attempt does not repeat a run that an earlier one has published.
 
 An attempt may die, or lose its machine, between publishing its files and reporting to its scheduler. The next attempt
 would find the right files and complain that they exist. So a run with `--once` publishes one more file: a record of

@@ -42,7 +42,7 @@ class Sizes:
         plan: the plan.
         inputs: the files.
         memory_share: bytes that each task may hold.
-        written: the sizes of what earlier jobs materialized.
+        written: the sizes of records that earlier jobs materialized.
         materializes_sources: whether the records of all sources are materialized as they are read.
     """
 

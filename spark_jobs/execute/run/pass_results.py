@@ -93,19 +93,19 @@ class PassResults:
     Args:
         inputs: the inputs of the pass; with exact borders where splits turned out to be cut wrongly.
         tally: counts, and failures that would end the run.
-        parts: the part files of outputs, and of what later jobs need.
+        parts: the part files of outputs, and the materialized files for later jobs.
         measures: the measure of each split.
-        written_rows: which records came to outputs, as tasks reported.
+        written_rows: the records that reached outputs, as tasks reported them.
         dlq: the files of dead letters.
-        shares: of what there is anywhere, some task has this part at least, or there are others that have it.
+        shares: if n items exist anywhere, some task has at least n / `shares` of them.
         correlation: with correlation keys, the metrics of the passes.
         fact_files: the tasks' files with facts about correlation groups.
         counted: the counters of nodes at the moment when their lookup data was materialized.
-        unfolded: nodes whose short way does not hold: the pass is of no use.
-        unnamed: sources with undeclared columns that were not known: the pass is of no use either.
+        unfolded: nodes whose shortcut does not apply, so that the pass must be repeated.
+        unnamed: sources with unknown undeclared columns, so that the pass must be repeated.
         materialized_inputs: the records of all sources as they were read, if the pass materialized them.
-        reusable_jobs: the jobs before others that later passes may leave as they are, by their numbers.
-        alone: the reports of its last job, where that makes all outputs and no record of it depends on those of other
+        reusable_jobs: the jobs before the last one that later passes may reuse, by their numbers.
+        alone: the reports of its last job, if it makes all outputs and its records do not depend on records of other
             tasks.
     """
 

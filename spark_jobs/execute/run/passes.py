@@ -51,7 +51,7 @@ class Pass:
         run: the settings that all passes share.
         inputs: the inputs, with measurements of earlier passes.
         values: the known values of `$…` members.
-        state: its goal, and what earlier passes have found of excluded records and rejected groups.
+        state: the initial state: its goal, excluded records and rejected groups.
         materializes_sources: whether the records of all sources are materialized as they are read, for a later job.
         materialized_inputs: the records of sources as an earlier pass materialized them, read in place of the sources.
         reusable_jobs: the jobs of the pass before that this one may leave as they are, by their numbers.

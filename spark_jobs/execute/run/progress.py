@@ -33,7 +33,7 @@ _PAUSE_S = 0.4
 _FIRST_LINE_S, _LINE_EVERY_S = 15.0, 30.0
 #: The rate is shown after so many seconds of work.
 _LEAST_S = 1.0
-#: What a terminal's line begins with.
+#: The beginning of a terminal's line.
 _NAME = "[clinker] "
 #: The names of phases; jobs name themselves.
 _WORDS = {

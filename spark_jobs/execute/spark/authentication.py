@@ -14,7 +14,7 @@ from spark_jobs.execute import logs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Spark's own setting: whether whoever connects has to know a secret.
+#: Spark's own setting: connections must authenticate with a secret.
 SWITCH = "spark.authenticate"
 
 

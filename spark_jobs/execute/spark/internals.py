@@ -38,7 +38,7 @@ _LATE = (
 )  # fmt: skip
 #: They ask whether a value is of numpy, and import PySpark's helpers for tests for that, and pandas with them.
 _NUMPY_CONVERTERS = ("NumpyScalarConverter", "NumpyArrayConverter")
-#: Asked before each function that tasks call, those of Arrow included.
+#: PySpark calls it before each function that tasks call, including functions of Arrow.
 _PANDAS_CHECK = "require_minimum_pandas_version"
 
 
@@ -134,7 +134,7 @@ def on_lost_connections(handle: Callable[[BaseServer, object, object], None]) ->
         server.handle_error = handle
 
 
-# ---- workers, and what they get ------------------------------------------------------------------------------------
+# ---- workers, and their input --------------------------------------------------------------------------------------
 
 
 def serve_workers(around: Callable[[Worker], Worker]) -> None:

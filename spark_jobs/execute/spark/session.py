@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _RUNTIME = {
     # Payload frames have a few rows of some megabytes each.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8",
-    # A task has a batch of them in memory beside what it opened.
+    # A task has a batch of them in memory in addition to the unpacked records.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 20),
     # The chain of a job is fixed: adaptive execution would only run it in more jobs.
     "spark.sql.adaptive.enabled": "false",
@@ -67,7 +67,7 @@ def open_session(options: RunOptions, threads: int | None, spill_dir: str | None
     """The session that this run uses.
 
     A session that is active in this process is used again; under spark-submit the builder finds the cluster's
-    settings. Otherwise an embedded `local[threads]` is started, which needs Java; what it shuffles is in a folder
+    settings. Otherwise an embedded `local[threads]` is started, which needs Java. Its shuffle files are in a folder
     of its own below `spill_dir`, or in the system's temporary folder.
 
     Raises:
@@ -173,7 +173,7 @@ def _build(options: RunOptions, threads: int | None, spill_dir: str | None) -> S
             ) from error
     else:
         internals.connect(with_theirs)
-    # The JVM knows what spark-submit and the machine's defaults say; on a cluster that is more than we do.
+    # The JVM knows the settings of spark-submit and the machine's defaults; on a cluster these are more than ours.
     known = {**dict(SparkConf().getAll()), **with_theirs}
     master = known.get("spark.master", "")
     if not ours and master.startswith("local"):
@@ -287,12 +287,12 @@ def is_on_cluster(options: RunOptions) -> bool:
 
 
 def is_certainly_local(options: RunOptions) -> bool:
-    """True if all tasks will run on this machine, as far as that is known before there is a session."""
+    """True if all tasks will run on the driver's machine, as far as known before there is a session."""
     return options.in_process or not (options.remote or is_on_cluster(options))
 
 
 def is_local(spark: SparkSession) -> bool:
-    """True if a session runs all tasks on this machine."""
+    """True if a session runs all tasks on the driver's machine."""
     if isinstance(spark, spread.InProcess):
         return True
     return not connect.is_session(spark) and cores.is_local(spark.sparkContext.master)
@@ -312,8 +312,8 @@ _shuffle_folders: list[str] = []
 def _shuffle_folder(spill_dir: str | None) -> str:
     """The folder of this JVM's shuffle and temporary files; locked.
 
-    The JVM and its session serve every run of the process, so the folder stays as long as that, and what a killed JVM
-    leaves goes with it. What is left of a killed process goes with the next run that has the same `storage.spill.dir`.
+    The JVM and its session serve every run of the process, so the folder stays as long as the process. It also holds
+    the remains of a killed JVM. The next run with the same `storage.spill.dir` removes the folder of a killed process.
     """
     folder = SpillFolder.open(spill_dir or tempfile.gettempdir())
     atexit.register(folder.close)

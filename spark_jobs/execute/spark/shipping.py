@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DAEMON_SETTING = "spark.python.daemon.module"
 DAEMON = "spark_jobs.execute.spark.worker_daemon"
 PATH_SETTING = "spark.executorEnv.PYTHONPATH"
-#: Executors move shuffle records: the cheap compiler is enough, and ready sooner. It stands before what users set.
+#: Executors move shuffle records: the cheap compiler is enough, and ready sooner. Options of users follow these.
 _EXECUTOR_JAVA = {"spark.executor.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -Xshare:auto"}
 
 

@@ -48,8 +48,8 @@ def parallel_map(
         spark: runs the tasks.
         function: a function of a module, or a `partial` of one.
         items: one task for each.
-        reraised: errors that end the work at once and are raised here. Of all others Spark tries the task again, and
-            forgets what they were about.
+        reraised: errors that end the work at once and are raised here. After any other error Spark tries the task
+            again, and does not report the error.
 
     Raises:
         Exception: one of `reraised`, of the first item that had any.

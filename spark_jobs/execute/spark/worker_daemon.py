@@ -1,4 +1,4 @@
-"""The process from which an embedded session forks its Python workers, with what tasks need imported before the fork.
+"""The process from which an embedded session forks its Python workers. It imports the modules of tasks before the fork.
 
 Spark starts `spark.python.daemon.module` once and forks a worker for each task that runs at a time. Its own module
 imports nothing ahead, so that each worker would import Arrow and the engine anew, and takes PySpark from a zip, whose
@@ -56,7 +56,7 @@ def quiet(worker: Callable[[socket.socket, bool], int]) -> Callable[[socket.sock
     def serve(connection: socket.socket, authenticated: bool) -> int:
         try:
             return worker(connection, authenticated)
-        except (ConnectionError, EOFError):  # the latter where it has just been forked, and asks who is there
+        except (ConnectionError, EOFError):  # EOFError: a new worker reads its greeting
             return 1
 
     return serve

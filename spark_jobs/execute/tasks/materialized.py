@@ -62,7 +62,7 @@ class Writer:
 def whole(files: Sequence[MaterializedFile], partition: int | None = None) -> pa.Table:
     """All records, or the records of one partition: mapped, or copied if there are many files.
 
-    What the records of some merge path or file lack is null there.
+    Columns that the records of a merge path or file lack are null.
     """
     if len(files) > part_file.MOST_OPEN:
         starts = range(0, len(files), part_file.MOST_OPEN)

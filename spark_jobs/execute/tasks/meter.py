@@ -19,9 +19,9 @@ from spark_jobs.scan import changes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Later stages that are counted apart; what a job has beyond them counts with the last.
+#: Later stages that are counted separately. Stages of a job beyond them count with the last.
 MOST_STAGES = 8
-#: Bytes that were read, tasks of the first stage that are done, and those of each later stage.
+#: Bytes that were read, finished tasks of the first stage, and finished tasks of each later stage.
 _COUNTERS = struct.Struct(f"<{2 + MOST_STAGES}Q")
 
 

@@ -44,7 +44,7 @@ class RunSpec:
         memory_share: bytes of Arrow data that a task may hold.
         spill: where a task spills.
         log_level: the level below which lines are not kept, as Python's logging numbers them.
-        branches: those of all routes, with none before them; records know theirs by its number.
+        branches: the branches of all routes, after an empty one; records refer to them by number.
         pack_bytes: splits of a source that together have no more bytes than this are read by one task.
         correlation: which correlation groups rows belong to; None if no source has a key.
         guards: the values that must not be shown at nodes that credentials have gone into.
@@ -85,12 +85,12 @@ class JobSpec:
         loads: the loads of stage 0, one per task.
         values: the run-wide values of `$...`.
         measures_only: whether stage 0 only measures its splits.
-        state: the goal of the pass, and what earlier passes have found.
-        materialized: files of earlier jobs by what they have, in record order.
-        numbers: those of the splits, materialized ranges and partitions that records can come from.
-        departing: those of them whose records leave for an exchange: range partitions share them.
+        state: the initial state of the pass.
+        materialized: files of earlier jobs by their need, in record order.
+        numbers: the numbers of the splits, materialized ranges and partitions from which records can come.
+        departing: the numbers among these whose records are sent to an exchange: range partitions divide them.
         places: what is known of splits by their numbers, for records that an exchange brought.
-        shares: of what a group has anywhere, a task of the job or the records that died have this part at least.
+        shares: a group with n records anywhere has at least n / `shares` of them in one task, or among the dead ones.
         notes_groups: whether tasks tell of which correlation groups they have read records.
         counted: what nodes counted in earlier jobs, as far as groups know of it and this job does not count it again.
         progress: the folder in which processes count how far they are; empty if nobody looks.

@@ -41,7 +41,7 @@ class MaterializedRange:
         op: the root that takes them.
         number: the number of the task, after those of all splits.
         start: the number of the first record.
-        end: that of the first record after the range.
+        end: the number of the first record after the range.
         schedule: the file that says whose turn it is, where the records of several inputs go on in a drawn order.
     """
 
@@ -92,7 +92,7 @@ def materialized_ranges(
         counts: how many records there are of each of its inputs.
         size: the bytes of all.
         first_number: the number of the first range.
-        most_bytes: those of a range. It has as many records as there are inputs at least, since it opens them all.
+        most_bytes: the bytes of a range. It has at least as many records as there are inputs, since it opens them all.
         room: where the order is written, if it has to be.
     """
     total = sum(counts)

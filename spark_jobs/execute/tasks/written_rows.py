@@ -1,4 +1,4 @@
-"""The records that have come to an output: those that a run reports as ok, each once however often it is written.
+"""The records that reach an output. A run reports them as ok, each one once however often it is written.
 
 A task marks them by the split and the row that they were read from, a bit for each. Records of one split may come to
 outputs in several tasks: downstream of exchanges, and in other jobs. So a task reports its bits, and all of them are

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.reading.document import Document
     from spark_jobs.plan.reading.yaml_tree import Node
 
-#: Settings of the original engine that Spark has its own ways for, with what to say.
+#: Settings of the original engine that Spark handles in its own way, with a remedy.
 _WITHOUT_EFFECT = {
     ("memory", "backpressure"): "Spark manages memory pressure itself",
     ("concurrency", "chunk_size"): "tasks follow the sizes of files",

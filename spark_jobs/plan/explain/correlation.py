@@ -100,8 +100,8 @@ def _grouping(keys: NodeKeys) -> str:
 def _reach(plan: Plan, found: Correlation) -> Reach:
     """The fields by which failing records take others along, and where.
 
-    A record is of the group that it was read with. Rows that have lost fields of the key are of groups by those that
-    are left, of none where nothing is: at the outputs that they come to it takes these along, or nothing.
+    A record belongs to the group that it was read with. Rows that have lost fields of the key belong to groups by the
+    remaining fields, and to none without any. At an output, a failing record takes the rows of these groups along.
     """
     known = physical.of(plan)
     assert known is not None  # some source has a key

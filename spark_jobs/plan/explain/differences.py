@@ -200,7 +200,7 @@ class _NodeComparison:
     def of(cls, old: NodeSource, new: NodeSource, is_output: bool, context: _ChangedContext) -> _NodeComparison:
         programs = [_program(node) for node in (old, new)]
         settings = [*_settings(_without_program(old.tree), _without_program(new.tree)), *_other_order(old, new)]
-        # The names of inputs are compared by what comes from there.
+        # Names of inputs do not count, only the records behind them.
         own = [setting for setting in settings if not setting.key.startswith(("input", "inputs", "config.schema."))]
         typed = {setting.key.split(".")[2] for setting in settings if setting.key.startswith("config.schema.")}
         defined: frozenset[str] | None = frozenset(typed)
@@ -476,7 +476,7 @@ def _redefined(old: str, new: str) -> tuple[frozenset[str] | None, bool]:
     names = dict.fromkeys((*definitions[0], *definitions[1]))
     changed = {name for name in names if definitions[0].get(name) != definitions[1].get(name)}
     reads = {name: {read for value in definitions[1].get(name, ()) for read in _names(value)} for name in names}
-    # What is defined by something that changed has changed too.
+    # A name that is defined by a changed name has changed, too.
     while more := {name for name in names if name not in changed and reads[name] & changed}:
         changed |= more
     emitted = {one.name for tree in trees for one in tree if isinstance(one, ast.Emit)}

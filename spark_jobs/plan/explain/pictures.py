@@ -185,7 +185,7 @@ def _placed(plan: Plan, passing: Sequence[Edge]) -> dict[str, _Box]:
         letters = max(_width(_cut(planned.name)), len(planned.kind))
         boxes[planned.name] = _Box(planned, below, max(_NARROWEST, letters * _LETTER + 24))
     for name in reversed([*boxes]):
-        # A source stands right above what reads it.
+        # A source stands right above its first reader.
         if not upstream[name] and downstream[name]:
             boxes[name].row = min(boxes[consumer].row for consumer in downstream[name]) - 1
     rows: list[list[_Box]] = [[] for _ in range(1 + max((box.row for box in boxes.values()), default=-1))]

@@ -201,7 +201,7 @@ def node_properties(plan: Plan, sources: Mapping[str, Discovered]) -> dict[str, 
     for planned in reversed(plan.nodes):
         peak = volumes[planned.name] or 0
         freed = peak if planned.name in waiting else 0
-        # What two chains feed together is neither's own.
+        # A node with several inputs belongs to none of the chains that feed it.
         chains = [consumer.name for consumer, _ in plan.consumers[planned.name] if len(consumer.inputs) == 1]
         reclaim = max([freed, *(properties[name]["predicted_subtree_reclaim_bytes"] for name in chains)])
         properties[planned.name] = {

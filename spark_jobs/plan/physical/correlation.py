@@ -141,8 +141,8 @@ def _are_rows_whole(
 ) -> bool:
     """True if rows of aggregates come to a node with all keys that they had, keep them, and are not among others.
 
-    What a node cuts off rows that it gives on is not known there of those that fail. Rows of several aggregates cannot
-    be told apart by the groups that any of them are of.
+    If a node drops keys of its output rows, they are unknown for rows that fail in it. Rows of several aggregates
+    cannot be told apart by the groups of any one of them.
     """
     for edge in planned.inputs:  # rows of build sides may fail as well
         made = [name for name in nodes[edge.node].rows_of if nodes[name].grouping is not Grouping.RELAXED]
@@ -190,7 +190,7 @@ class _Dependency:
     Args:
         depth: how often they do, one after another.
         sources: whose records they depend on.
-        depth_out: the same of what leaves the node: the rows of an aggregate depend on one another.
+        depth_out: the depth of the node's output rows: the rows of an aggregate depend on one another.
         sources_out: the same.
     """
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     #: The programs of a node, each with the names that it reads.
     Programs = list[tuple[typed.Program, frozenset[str]]]
-    #: Columns and variables of each node that credentials have gone into, beside those that are called so.
+    #: Columns and variables of each node that are derived from credentials, besides those with names of credentials.
     Found = Mapping[str, frozenset[str]]
 
 
@@ -40,7 +40,7 @@ def of(plan: Plan) -> dict[str, Guard]:
     found: dict[str, frozenset[str]] = {planned.name: frozenset() for planned in plan.nodes}
     guards: dict[str, Guard] = {}
     before: Found = {}
-    while before != found:  # variables are read anywhere, and what sets them may have read others
+    while before != found:  # a variable may be read by the node that sets another one
         before = dict(found)
         for planned in plan.nodes:
             coming = _variables(planned, found).union(*(found[edge.node] for edge in planned.inputs))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Discovered:
     """The files of a source in reading order, or the reason why they are unknown.
 
-    A source on a network, or in a database, has none before a run. `about` is what else is known of them, by its name.
+    A source on a network, or in a database, has none before a run. `about` has other known facts, by name.
     """
 
     files: tuple[InputFile, ...] = ()

@@ -159,7 +159,7 @@ REMEDY = "secrets are filled in below `auth:` of a source's `transport:` alone; 
 def shift(segments: tuple[tuple[int, int], ...], edits: tuple[Edit, ...]) -> tuple[tuple[int, int], ...]:
     """Map places of a text to places after some edits, which are in order.
 
-    Those of what was put in stand where its token stood.
+    Places of inserted text map to the place of its token.
     """
     starts = [segment[0] for segment in segments]
 

@@ -32,7 +32,7 @@ def load(nodes: Iterable[NodeSource], file: RuleFile | None, variables: Mapping[
     """Complete the directives that name a rule by its keys; problems of either are reported.
 
     Args:
-        nodes: all nodes; what their trees and models say of such directives is what both say then.
+        nodes: all nodes; trees and models of such directives are completed.
         file: the rules. It is read when a directive asks for one.
         variables: the values of variables.
         found: where problems go.

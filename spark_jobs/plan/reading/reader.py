@@ -165,7 +165,7 @@ def missing_key(node: Node, path: Path, code: Code = codes.E006, place: Span | N
     return code.at(head(place), f"the key `{path[-1]}` is required here", help=f"add `{path[-1]}:`")
 
 
-#: Keys that belong elsewhere in the pipeline file, with what to write there.
+#: Keys that belong elsewhere in the pipeline file, with a remedy.
 _ELSEWHERE = dict.fromkeys(
     ("strategy", "error_strategy", "error_handling", "on_error", "dlq"),
     "error handling applies to all nodes: write `error_handling: {strategy: …, dlq: {path: …}}` beside `nodes:`",
@@ -198,7 +198,7 @@ _KEYS_ELSEWHERE: dict[str, str | tuple[str, ...]] = {
 }
 
 
-#: What to do about keys that other tools have and pipelines do not.
+#: Remedies for keys that other tools have and pipelines do not.
 _INSTEAD = {
     **dict.fromkeys(("having", "filter", "where"), "put a transform with `filter …` upstream or downstream"),
     **dict.fromkeys(

@@ -51,8 +51,8 @@ class Refused(Exception):
 def turn(file: InputFile) -> str:
     """When a file is staged, compared with others: one order for all runs.
 
-    A run that waits for a copy holds only copies of earlier turns, so whoever holds the one it waits for waits for a
-    later one, or for none.
+    A run that waits for a copy holds only copies of earlier turns. So the run for which it waits can itself wait only
+    for a later turn, or for none.
     """
     return real_path(file.path)
 
@@ -69,7 +69,7 @@ class SourceStaging:
     """The staged copies of a run.
 
     Args:
-        settings: where, what and how.
+        settings: the settings of staging.
         started: when the run began, UTC: copies that are younger were made for it as well.
         say: gets a notice, once per file, when the run has to wait for others.
         copied_files: how many files it copied, `copied_bytes` their bytes.

@@ -34,7 +34,7 @@ _EDITION = 3
 def path(java: str, environ: Mapping[str, str] = os.environ) -> Path | None:
     """The path of the class archive for a `java` and the installed Spark, whether it exists or not.
 
-    None when archives are switched off, or when others could write where they are kept: the JVM runs what it maps.
+    None if archives are switched off, or if others can write to their folder: the JVM runs the code that it maps.
     """
     version = javas.version(java)
     if environ.get(SWITCH_VARIABLE, "").lower() == "off" or not internals.is_fast(environ) or version is None:

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 PROPERTIES = "--properties-file"
-#: Ctrl-C is for this process, which ends the JVM in order; what is ignored stays so in the program that takes over.
+#: Ctrl-C is for this process, which ends the JVM in order. An ignored signal stays ignored in the program after `exec`.
 #: Python code between fork and exec would be another way. It is not safe in a process with threads, as this one is.
 _DEAF_TO_CTRL_C = ("/bin/sh", "-c", 'trap "" INT; exec "$0" "$@"')
 _LOOK_EVERY_S = 0.005
 #: A JVM starts in a second, and on a machine that others keep busy in many.
 _LIMIT_S = 180.0
-#: So much of what a JVM said at last is looked at.
+#: The number of bytes at the end of a JVM's output that are searched for messages.
 _TAIL_BYTES = 1 << 16
 #: The ports of this process's JVMs. PySpark finds them in the variable that spark-submit sets, which is set for a
 #: moment.
@@ -138,7 +138,7 @@ class Launch:
         """PySpark's connection to the JVM, once it is there.
 
         Raises:
-            NotStartedError: the JVM has ended instead; with what it said.
+            NotStartedError: the JVM has ended instead; with its last messages.
         """
         internals.preload()
         deadline = time.monotonic() + _LIMIT_S

@@ -32,7 +32,7 @@ _LENGTH_BYTES = 8
 _YES = b"+"
 #: The time in seconds that the waiting process may take to answer: it may still be importing, on a busy machine.
 _TIMEOUT_S = 30.0
-#: Settings of Spark's that end up in the environment of workers, or decide what is started in their place.
+#: Settings of Spark that become environment variables of workers, or that choose another process instead of them.
 _THREADS, _CORES = "spark.executorEnv.OMP_NUM_THREADS", "spark.task.cpus"
 
 _waiting: list[subprocess.Popen[bytes]] = []
@@ -48,7 +48,7 @@ def begin(folder: Path | str, settings: Mapping[str, str]) -> None:
 
     Args:
         folder: this user's alone; the JVM knows it from `VARIABLE`.
-        settings: those of the session.
+        settings: the settings of the session.
     """
     if settings.get(shipping.DAEMON_SETTING) != shipping.DAEMON or os.environ.get("PYSPARK_PYTHON") != sys.executable:
         return

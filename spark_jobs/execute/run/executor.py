@@ -347,7 +347,7 @@ class _Publication:
 
 
 def _is_done_before(run: _Run, once_file: once.Once | None, destination: Destinations) -> bool:
-    """Whether an earlier attempt has published the outputs of this one; the run then takes over its outcome."""
+    """True if an earlier attempt has published the outputs of this one. The run then takes over its outcome."""
     before = once_file.found(destination, run.identity.execution_id) if once_file and run.options.is_retry else None
     if once_file is None or before is None:
         return False

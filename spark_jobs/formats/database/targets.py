@@ -11,7 +11,7 @@ from spark_jobs.formats import format
 from spark_jobs.formats.database.tables import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     import pyarrow as pa
 
@@ -79,6 +79,11 @@ class Constraint:
         collations: how the values of each column are compared, where that is not as the column says.
         nulls_are_equal: of unique indexes, whether a null equals another one (`NULLS NOT DISTINCT`).
         is_full: of foreign keys, whether either all columns are null or none (`MATCH FULL`).
+        keys: of unique indexes whose values only the database computes or compares, these values as SQL has them, made
+            of `columns`; empty where the values are those of the columns.
+        condition: of these indexes, the condition on columns for rows that they are about; empty where it is about all.
+        prefixes: of unique indexes that compare only the first characters of some columns, how many of each; 0: all.
+        is_of_columns: of unique indexes, whether they are about the values of columns in all rows.
     """
 
     kind: str
@@ -90,6 +95,10 @@ class Constraint:
     collations: tuple[str, ...] = ()
     nulls_are_equal: bool = False
     is_full: bool = False
+    keys: tuple[str, ...] = ()
+    condition: str = ""
+    prefixes: tuple[int, ...] = ()
+    is_of_columns: bool = True
 
     def is_decided_by(self, written: Sequence[str], key: tuple[str, ...], *, replaces: bool) -> bool:
         """Whether records with some columns tell, before they are in the table.
@@ -102,7 +111,11 @@ class Constraint:
         if not set(self.columns) <= set(written):
             return False
         # The rows that an upsert changes have its key; a replacement leaves no rows.
-        return self.kind != "unique" or not (replaces or set(self.columns) == set(key))
+        return self.kind != "unique" or not (replaces or self.is_of(key))
+
+    def is_of(self, columns: Collection[str]) -> bool:
+        """Whether it is a unique index of just these columns, about all rows."""
+        return set(self.columns) == set(columns) and self.is_of_columns
 
     def asked_for(self, key: tuple[str, ...]) -> tuple[str, ...]:
         """The columns of records that tell."""
@@ -119,8 +132,18 @@ class Constraint:
         """
         if self.kind == "check":
             return f"NOT ({self.text})"
-        pairs = zip(self.others or self.columns, self.columns, strict=True)
-        compared = [f"t.{quoted(there)} = r.{quoted(here)}" for there, here in pairs]
+        if self.keys:
+            return self._refusing_computed(relation, key, quoted)
+        pairs = [
+            (f"t.{quoted(there)}", f"r.{quoted(here)}")
+            for there, here in zip(self.others or self.columns, self.columns, strict=True)
+        ]
+        if self.prefixes:
+            pairs = [
+                (f"LEFT({there}, {count})", f"LEFT({here}, {count})") if count else (there, here)
+                for (there, here), count in zip(pairs, self.prefixes, strict=True)
+            ]
+        compared = [f"{there} = {here}" for there, here in pairs]
         if self.collations:
             compared = [f"{each} COLLATE {name}" for each, name in zip(compared, self.collations, strict=True)]
         if self.nulls_are_equal:
@@ -136,6 +159,23 @@ class Constraint:
             nulls = " AND ".join(f"r.{quoted(name)} IS NULL" for name in self.columns)
             return f"NOT ({nulls}) AND (NOT ({given}) OR {missing})"
         return f"{given} AND {missing}"
+
+    def computed(self, quoted: Callable[[str], str] = quoted) -> dict[str, str]:
+        """The names of the computed values in statements, each with its SQL expression."""
+        return {quoted(f"$key{at}"): text for at, text in enumerate(self.keys)}
+
+    def _refusing_computed(self, relation: str, key: tuple[str, ...], quoted: Callable[[str], str]) -> str:
+        computed = self.computed(quoted)
+        values = ", ".join([*(f"{text} AS {name}" for name, text in computed.items()), *map(quoted, key)])
+        about = f" WHERE {self.condition}" if self.condition else ""
+        compared = [f"t.{name} = r.{name}" for name in computed]
+        if self.nulls_are_equal:
+            compared = [f"({each} OR (t.{name} IS NULL AND r.{name} IS NULL))" for each, name in
+                        zip(compared, computed, strict=True)]  # fmt: skip
+        same = " AND ".join(f"t.{quoted(name)} = r.{quoted(name)}" for name in key)
+        compared += [f"NOT ({same})"] if same else []
+        exists = f"EXISTS (SELECT 1 FROM (SELECT {values} FROM {relation}{about}) t WHERE {' AND '.join(compared)})"
+        return f"({self.condition}) AND {exists}" if self.condition else exists
 
     @property
     def why(self) -> str:

@@ -80,7 +80,7 @@ class RunIndex:
             len(static) == 1
             and static[0].kind is Kind.INT
             and not static[0].is_dynamic
-            and not self.index.nulls_are_equal
+            and not (self.index.nulls_are_equal or self.index.keys)
             and known[self.columns[0]].kind in _INTS
         )
 
@@ -118,27 +118,41 @@ class IndexKeys:
         if self._is_int:
             return self._taken(self._targets[self._columns[0].name], arrays[0].cast(pa.int64()))
         constraint = self._index.index
+        if constraint.keys:
+            return self._checks.computed(constraint, self._converted(arrays))
         collations = constraint.collations or ("",) * len(arrays)
+        prefixes = constraint.prefixes or (0,) * len(arrays)
         parts = [
-            self._part(column, array, collation, nulls_are_equal=constraint.nulls_are_equal)
-            for column, array, collation in zip(self._columns, arrays, collations, strict=True)
+            self._part(column, array, collation, prefix, nulls_are_equal=constraint.nulls_are_equal)
+            for column, array, collation, prefix in zip(self._columns, arrays, collations, prefixes, strict=True)
         ]
         return _joined(parts)
+
+    def _converted(self, arrays: Sequence[pa.Array]) -> pa.RecordBatch:
+        """Records as the database gets them, with the columns of the index."""
+        found = {}
+        for column, array in zip(self._columns, arrays, strict=True):
+            failures: list[RowFailure] = []
+            converted = write.converted(column, array, failures).cast(counterparts.of(column.type))
+            found[column.name] = self._taken(self._targets[column.name], converted, {each.row for each in failures})
+        return pa.RecordBatch.from_pydict(found)
 
     def rows(self, arrays: Sequence[pa.Array]) -> pa.Array:
         """Give the keys of the rows that records are about; null where there is none."""
         return _joined(
             [
-                self._part(column, array, "", nulls_are_equal=False)
+                self._part(column, array, "", 0, nulls_are_equal=False)
                 for column, array in zip(self._row_columns, arrays, strict=True)
             ]
         )
 
-    def _part(self, column: Column, array: pa.Array, collation: str, *, nulls_are_equal: bool) -> pa.Array:
+    def _part(self, column: Column, array: pa.Array, collation: str, prefix: int, *, nulls_are_equal: bool) -> pa.Array:
         failures: list[RowFailure] = []
         converted = write.converted(column, array, failures).cast(counterparts.of(column.type))
         target = self._targets[column.name]
         found = self._taken(target, converted, {failure.row for failure in failures})
+        if prefix:
+            found = pc.utf8_slice_codeunits(found, 0, prefix)
         texts = self._checks.comparable(target, found, collation)
         # Each text begins with its length, so that the texts of several columns cannot run into each other.
         marked = pc.binary_join_element_wise(pc.utf8_length(texts).cast(pa.string()), texts, ":")
@@ -187,5 +201,5 @@ def of(options: KnownDatabaseWrite, columns: Mapping[str, Type]) -> list[RunInde
     return [
         RunIndex(options, index)
         for index in options.known.unique_indexes
-        if set(index.columns) <= written and (not options.key or set(index.columns) != set(options.key))
+        if set(index.columns) <= written and not (options.key and index.is_of(options.key))
     ]

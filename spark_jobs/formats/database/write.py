@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl.schema import Column
     from spark_jobs.formats.database.options import DatabaseWrite
-    from spark_jobs.formats.database.targets import TargetColumn
+    from spark_jobs.formats.database.targets import Constraint, TargetColumn
 
 
 class Checks(Protocol):
@@ -43,6 +43,19 @@ class Checks(Protocol):
             column: the column.
             array: values that it takes.
             collation: how the index compares texts; empty where that is as the column does.
+
+        Raises:
+            FormatError: the database fails (E911).
+        """
+
+    def computed(self, constraint: Constraint, found: pa.RecordBatch) -> pa.StringArray:
+        """Texts that are the same for two records only where a unique index has them as one, by the database's word.
+
+        A text is null for a record that the index is not about, or has with any other.
+
+        Args:
+            constraint: a unique index with `keys`.
+            found: the records, with the columns of the index.
 
         Raises:
             FormatError: the database fails (E911).

@@ -318,6 +318,127 @@ def test_a_record_that_the_table_refuses_rejects_its_group_and_equals_none(
     assert len((anywhere.folder / "out/rows.csv").read_text().splitlines()) == 3
 
 
+#: Indexes whose values only PostgreSQL computes or compares: the index, and records of `id`, `a` and `b`.
+COMPUTED: list[tuple[str, str]] = [
+    ("lower(b)", "1x 1X 2x 3y"),
+    ('lower(b) COLLATE "C", (a % 2)', "1x 2X 3X 3x 4y 2y"),
+    ("(a + length(b))", "1xx 2x 3- 2xx 0xxx"),
+    ("b COLLATE loose", "1x 2X 3é 4É 5e"),
+    ("a", "1x 1y 2x"),
+    ("b text_pattern_ops, a", "1x 1x 1X"),
+    ("a) WHERE (b <> 'x'", "1x 1x 1y 1z 2y"),
+    ("(a / 2)) WHERE (b IS NULL OR b = 'x'", "2- 3- 3x 4y 5y 4x 5-"),
+    ("a, b) NULLS NOT DISTINCT WHERE (a < 3", "1- 1- 3- 3- 2x 2x"),
+    ("(10 / (a - 5))", "5x 6x 6y 4x"),
+]
+
+
+def _record(number: int, text: str) -> dict[str, Any]:
+    return {"id": number, "a": int(text[0])} | ({} if text[1:] == "-" else {"b": text[1:]})
+
+
+@pytest.mark.parametrize(("index", "given"), COMPUTED)
+def test_the_database_computes_values_of_an_index(
+    index: str, given: str, postgres_warehouse: Warehouse, postgres: Database
+) -> None:
+    postgres.run("CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false)")
+    for name in ("t", "expected"):
+        postgres.run(f"CREATE TABLE {name} (id int, a int, b text);\nCREATE UNIQUE INDEX ON {name} ({index})")
+        postgres.run(f"INSERT INTO {name} VALUES (-1, 9, 'y')")
+    rows = [_record(number, text) for number, text in enumerate([*given.split(), "9y"])]
+    for row in rows:
+        values = ", ".join("NULL" if row.get(name) is None else repr(row[name]) for name in ("id", "a", "b"))
+        with contextlib.suppress(Exception):
+            postgres.run(f"INSERT INTO expected VALUES ({values})")
+    expected = [number for (number,) in postgres.run("SELECT id FROM expected ORDER BY id")]
+    postgres_warehouse.write(rows, "id: int, a: int, b: string", code=2, files=FILES)
+    found = [number for (number,) in postgres.run("SELECT id FROM t ORDER BY id")]
+    assert found == expected
+    refused = len(rows) + 1 - len(expected)
+    assert len(postgres_warehouse.letters) == refused
+    said = ["has a row with this value already", "an earlier record of the run has this value", "division by zero"]
+    counts = [sum(text in letter for letter in postgres_warehouse.letters) for text in said]
+    assert sum(counts) == refused
+    assert counts[1]
+    assert postgres_warehouse.staged == []
+
+
+@pytest.mark.parametrize(
+    ("column", "found"),
+    [
+        ("soft", ["a", "A", "b", "B "]),
+        ("interval", ["1 day", "24:00", "25:00", "P1D"]),
+        ("jsonb", ['{"a": 1, "b": 2}', '{"b": 2, "a": 1.0}', "1", "1.00", "[]"]),
+        ("timetz", ["12:00+00", "13:00+01", "12:00:00Z"]),
+        ("int4range", ["[1,2]", "[1,3)", "[1,4)"]),
+    ],
+)
+def test_types_have_values_that_are_equal_and_differ(
+    column: str, found: list[str], postgres_warehouse: Warehouse, postgres: Database
+) -> None:
+    postgres.run("CREATE EXTENSION citext;\nCREATE DOMAIN soft AS citext")
+    for name in ("t", "expected"):
+        postgres.run(f"CREATE TABLE {name} (id int, v {column} UNIQUE)")
+    for number, value in enumerate(found):
+        postgres.run(f"INSERT INTO expected VALUES ({number}, '{value}') ON CONFLICT DO NOTHING")
+    compare(
+        postgres_warehouse, "string", found, [row[0] for row in postgres.run("SELECT id FROM expected ORDER BY id")]
+    )
+
+
+def test_a_domain_may_be_the_key_of_an_upsert(postgres_warehouse: Warehouse, postgres: Database) -> None:
+    postgres.run(
+        "CREATE EXTENSION citext;\nCREATE DOMAIN soft AS citext;\nCREATE TABLE t (k soft UNIQUE, v int);\n"
+        "INSERT INTO t VALUES ('a', 0)"
+    )
+    rows = [{"k": "A", "v": 1}, {"k": "b", "v": 2}, {"k": "B", "v": 3}]
+    postgres_warehouse.write(rows, "k: string, v: int", options="mode: upsert, key: k")
+    assert postgres.run("SELECT lower(k::text), v FROM t ORDER BY 1") == [("a", 1), ("b", 3)]
+
+
+def test_an_index_may_be_about_one_partition(postgres_warehouse: Warehouse, postgres: Database) -> None:
+    postgres.run(
+        "CREATE TABLE t (id int, a int) PARTITION BY RANGE (a);\n"
+        "CREATE TABLE t_1 PARTITION OF t FOR VALUES FROM (0) TO (10);\n"
+        "CREATE TABLE t_2 PARTITION OF t FOR VALUES FROM (10) TO (20);\n"
+        "CREATE UNIQUE INDEX ON t_1 (id);\nINSERT INTO t VALUES (1, 1), (5, 11)"
+    )
+    rows = [{"id": 1, "a": 2}, {"id": 1, "a": 12}, {"id": 1, "a": 13}, {"id": 2, "a": 3}, {"id": 2, "a": 4},
+            {"id": 5, "a": 5}]  # fmt: skip
+    postgres_warehouse.write(rows, "id: int, a: int", code=2)
+    found = postgres.run("SELECT id, a FROM t ORDER BY id, a")
+    assert found == [(1, 1), (1, 12), (1, 13), (2, 3), (5, 5), (5, 11)]
+    assert len(postgres_warehouse.letters) == 2
+
+
+@pytest.mark.parametrize("collation", ["utf8mb4_general_ci", "utf8mb4_bin", "utf8mb4_nopad_bin"])
+def test_mariadb_compares_the_first_characters(collation: str, maria_warehouse: Any) -> None:
+    import pymysql
+
+    database = maria_warehouse.database
+    for name in ("t", "expected"):
+        database.run(
+            f"CREATE TABLE {name} (id int, a int, v varchar(20) COLLATE {collation}, UNIQUE (v(2), a));\n"
+            f"INSERT INTO {name} VALUES (-1, 1, 'zzz')"
+        )
+    texts = ["äbc", "ÄB", "äbx", "äc", "a ", "a", "a  x", "", None, None, "zz", "🎈🎈🎈", "🎈🎈"]
+    rows = [{"id": number, "a": 1, "v": text} for number, text in enumerate(texts)]
+    for row in rows:
+        text = "NULL" if row["v"] is None else mysql_columns.escaped(row["v"])
+        with contextlib.suppress(pymysql.IntegrityError):
+            database.run(f"INSERT INTO expected VALUES ({row['id']}, 1, {text})")
+    expected = [row[0] for row in database.run("SELECT id FROM expected ORDER BY id")]
+    maria_warehouse.write(rows, "id: int, a: int, v: string", code=2, files=FILES)
+    assert [row[0] for row in database.run("SELECT id FROM t ORDER BY id")] == expected
+    assert len(maria_warehouse.letters) == len(rows) + 1 - len(expected)
+
+
+def test_the_first_characters_are_no_key(maria_warehouse: Any) -> None:
+    maria_warehouse.database.run("CREATE TABLE t (k varchar(20), v int, UNIQUE (k(2)))")
+    maria_warehouse.write([{"k": "a", "v": 1}], "k: string, v: int", code=4, options="mode: upsert, key: k")
+    assert "no unique index of table t has just the columns of `key`: there is none" in maria_warehouse.error.message
+
+
 def test_records_are_compared_only_if_the_table_refuses_some(anywhere: Any, caplog: pytest.LogCaptureFixture) -> None:
     anywhere.database.run("CREATE TABLE t (id int PRIMARY KEY, u int UNIQUE, v int)")
     with caplog.at_level("INFO", "clinker"):

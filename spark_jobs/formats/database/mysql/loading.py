@@ -28,7 +28,7 @@ from spark_jobs.scan.connections import FAILED
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -301,11 +301,11 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
         if options.mode is WriteMode.REPLACE:
             following = run(found, _FOLLOWING, schema, table, schema, table)
             targets.refuse_following(name, [(_relation(*map(_text, each)), _text(rule)) for *each, rule in following])
-        unique = _unique(found, schema, table)
-        if options.key and frozenset(options.key) not in map(frozenset, unique.values()):
-            listed = "; ".join(", ".join(each) for each in unique.values()) or "none"
+        unique_indexes = tuple(_unique(found, schema, table, columns))
+        whole = [index.columns for index in unique_indexes if index.is_of_columns]
+        if options.key and frozenset(options.key) not in map(frozenset, whole):
+            listed = "; ".join(", ".join(each) for each in whole) or "none"
             raise format.Unfit(f"no unique index of table {name} has just the columns of `key`: there is {listed}")
-        unique_indexes = tuple(Constraint("unique", index, names) for index, names in unique.items())
         constraints = [*unique_indexes]
         constraints += _foreign(found, schema, table)
         constraints += checks
@@ -374,12 +374,22 @@ def _int(text: str | None) -> int | None:
     return None if text is None else int(text)
 
 
-def _unique(found: Session, schema: str, table: str) -> dict[str, tuple[str, ...]]:
-    """The columns of unique indexes that are about whole values."""
-    listed: dict[str, list[str | None]] = {}
+def _unique(found: Session, schema: str, table: str, columns: Sequence[TargetColumn]) -> Iterator[Constraint]:
+    """The unique indexes of columns, and of the first characters of texts; not of the first bytes of a column."""
+    texts = {column.name for column in columns if column.charset}
+    listed: dict[str, list[tuple[str, int]] | None] = {}
     for index, column, part in run(found, _UNIQUE, schema, table):
-        listed.setdefault(_text(index), []).append(None if column is None or part is not None else _text(column))
-    return {index: tuple(map(str, names)) for index, names in listed.items() if None not in names}
+        name, prefix = None if column is None else _text(column), int(part or 0)
+        known = listed.setdefault(_text(index), [])
+        if name is None or (prefix and name not in texts):
+            listed[_text(index)] = None
+        elif known is not None:
+            known.append((name, prefix))
+    for index, pairs in listed.items():
+        if pairs is not None:
+            names, prefixes = zip(*pairs, strict=True)
+            is_whole = not any(prefixes)
+            yield Constraint("unique", index, names, prefixes=() if is_whole else prefixes, is_of_columns=is_whole)
 
 
 def _foreign(found: Session, schema: str, table: str) -> list[Constraint]:

@@ -82,6 +82,39 @@ JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey[0:i.
 WHERE i.indrelid = $1::oid AND i.indisunique AND i.indisvalid
     AND i.indpred IS NULL AND i.indexprs IS NULL
 GROUP BY i.indexrelid, i.indimmediate ORDER BY 2"""
+#: Unique indexes whose values only the database computes or compares: of expressions, of some rows, of a partition, and
+#: of types and collations by which values are equal that differ. Each with its columns, values, collations and rows.
+_COMPUTED = """
+SELECT i.indexrelid::regclass::text, a.names, k.keys, k.collations, coalesce(pg_get_expr(i.indpred, i.indrelid), ''),
+    CASE WHEN i.indrelid <> $1::oid THEN coalesce(pg_get_partition_constraintdef(i.indrelid), '') ELSE '' END,
+    coalesce((to_jsonb(i) ->> 'indnullsnotdistinct')::bool, false),
+    i.indpred IS NULL AND i.indexprs IS NULL AND i.indrelid = $1::oid
+FROM pg_index i
+JOIN LATERAL (
+    SELECT json_agg(a.attname::text ORDER BY a.attnum)::text AS names,
+        bool_or(a.attnum = ANY (i.indkey[0:i.indnkeyatts - 1]) AND a.atttypid IN (SELECT t.oid FROM pg_type t
+            WHERE t.typtype = 'd' OR t.typname IN ('interval', 'jsonb', 'timetz'))) AS is_of_type
+    FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum > 0 AND (
+        a.attnum = ANY (i.indkey[0:i.indnkeyatts - 1]) OR a.attnum IN (
+            SELECT d.refobjsubid FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid
+                AND d.refclassid = 'pg_class'::regclass AND d.refobjid = i.indrelid)
+        OR i.indrelid <> $1::oid AND a.attname IN (
+            SELECT k.attname FROM pg_partition_ancestors(i.indrelid) up
+            JOIN pg_partitioned_table p ON p.partrelid = up.relid
+            JOIN pg_attribute k ON k.attrelid = p.partrelid AND k.attnum = ANY (p.partattrs)))
+) a ON true
+JOIN LATERAL (
+    SELECT json_agg(pg_get_indexdef(i.indexrelid, place, true) ORDER BY place)::text AS keys,
+        json_agg(quote_ident(n.nspname) || '.' || quote_ident(l.collname) ORDER BY place)::text AS collations,
+        bool_or(to_jsonb(l) ->> 'collisdeterministic' = 'false') AS is_of_collation
+    FROM generate_series(1, i.indnkeyatts) place
+    LEFT JOIN pg_collation l ON l.oid = i.indcollation[place - 1] LEFT JOIN pg_namespace n ON n.oid = l.collnamespace
+) k ON true
+WHERE i.indisunique AND i.indisvalid
+    AND i.indrelid IN (SELECT $1::oid UNION SELECT relid FROM pg_partition_tree($1::oid))
+    AND NOT EXISTS (SELECT 1 FROM pg_inherits h WHERE h.inhrelid = i.indexrelid)
+    AND (i.indpred IS NOT NULL OR i.indexprs IS NOT NULL OR i.indrelid <> $1::oid OR a.is_of_type OR k.is_of_collation)
+ORDER BY 1"""
 _KINDS = {"c": "check", "f": "foreign key"}
 #: Constraints that are checked against the record alone, or against existing rows if the user may read the table.
 _CONSTRAINTS = """
@@ -247,10 +280,14 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
         if options.key and frozenset(options.key) not in unique:
             listed = "; ".join(", ".join(sorted(each)) for each in unique) or "none"
             raise format.Unfit(f"no unique index of table {name} has just the columns of `key`: there is {listed}")
-        unique_indexes = tuple(
-            Constraint("unique", index, names, nulls_are_equal=nulls_are_equal)
+        computed = {}
+        if run(found, "SELECT 1 FROM pg_proc WHERE proname = 'hash_record_extended'"):
+            computed = {str(each[0]): _computed(*each) for each in run(found, _COMPUTED, oid)}
+        plain = {
+            index: Constraint("unique", index, names, nulls_are_equal=nulls_are_equal)
             for names, index, _, nulls_are_equal in indexes
-        )
+        }
+        unique_indexes = tuple(each for _, each in sorted((plain | computed).items()))
         constraints = [*unique_indexes] if rights[-1] else []
         constraints += [
             Constraint(_KINDS[kind], index, tuple(json.loads(own)), other, tuple(json.loads(others)), text,
@@ -261,6 +298,26 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
             name, relation, schema, columns, options.key, tuple(constraints), connection, unique_indexes=unique_indexes
         )
     return KnownDatabaseWrite(**vars(options), known=known_target)
+
+
+def _computed(
+    index: str,
+    columns: str,
+    keys: str,
+    collations: str,
+    predicate: str,
+    partition: str,
+    nulls_are_equal: bool,
+    is_of_columns: bool,
+) -> Constraint:
+    """A unique index whose values the database has to compute, or to compare."""
+    values = tuple(
+        f"({key})" if collation is None else f"(({key}) COLLATE {collation})"
+        for key, collation in zip(json.loads(keys), json.loads(collations), strict=True)
+    )
+    condition = " AND ".join(f"({each})" for each in (predicate, partition) if each)
+    return Constraint("unique", index, tuple(json.loads(columns)), nulls_are_equal=nulls_are_equal, keys=values,
+                      condition=condition, is_of_columns=is_of_columns)  # fmt: skip
 
 
 def _refuse_without_rights(options: DatabaseWrite, name: str, has: dict[str, bool]) -> None:

@@ -34,6 +34,8 @@ _SETTINGS = (
 )
 #: The classes of states that are about values: a value that is no value of its type, and one that a constraint refuses.
 _ABOUT_VALUES = ("22", "23")
+#: The class of states about the statement: no right, no such table, or no way to compute something.
+_CANNOT = "42"
 #: The number of checked texts that are remembered for each column.
 _MOST_KNOWN = 10_000
 
@@ -92,21 +94,65 @@ class Queries:
         statement = f"SELECT {text} FROM unnest($1::text[]) WITH ORDINALITY g(x, n) ORDER BY n"
         return pa.array(self._converted(statement, codes.dictionary), pa.string()).take(codes.indices)
 
-    def _converted(self, statement: str, texts: pa.Array) -> list[str | None]:
+    def _converted(self, statement: str, *arrays: pa.Array, unless: str = "") -> list[str | None]:
+        """Give a text for each of some rows; null for a row that the database refuses to compute it for.
+
+        Args:
+            statement: the query; it returns a text for each row.
+            arrays: the parameters of the query, a column each.
+            unless: the class of states that says that nobody can tell: then all are null.
+        """
         import adbc_driver_manager
 
-        if not len(texts):
+        count = len(arrays[0])
+        if not count:
             return []
         with waiting(self._connection), translated_errors(self._connection, self._target.name):
             try:
-                return self._asked(statement, [texts])
+                return self._asked(statement, [*arrays])
             except adbc_driver_manager.Error as problem:
+                if unless and (problem.sqlstate or "").startswith(unless):
+                    return [None] * count
                 if (problem.sqlstate or "")[:2] not in _ABOUT_VALUES:
                     raise
-        if len(texts) == 1:
+        if count == 1:
             return [None]
-        half = len(texts) // 2
-        return self._converted(statement, texts[:half]) + self._converted(statement, texts[half:])
+        half = count // 2
+        return [
+            *self._converted(statement, *(each[:half] for each in arrays), unless=unless),
+            *self._converted(statement, *(each[half:] for each in arrays), unless=unless),
+        ]
+
+    def computed(self, constraint: Constraint, found: pa.RecordBatch) -> pa.StringArray:
+        """See `write.py:Checks`: hashes of 128 bits, which the database makes of values that it has as equal.
+
+        Raises:
+            FormatError: the database fails (E911).
+        """
+        names = [*constraint.computed()]
+        row = f"ROW({', '.join(names)})"
+        counts = [f"({constraint.condition})"] if constraint.condition else []
+        if not constraint.nulls_are_equal:
+            counts += [f"{name} IS NOT NULL" for name in names]
+        hashed = " || ':' || ".join(f"hash_record_extended({row}, {seed})::text" for seed in (0, 1))
+        text = f"CASE WHEN {' AND '.join(counts)} THEN {hashed} END" if counts else hashed
+        given = self._given(constraint, found.schema)
+        statement = f'SELECT {text} FROM {given} ORDER BY "$n"'
+        return pa.array(self._converted(statement, *found.columns, unless=_CANNOT), pa.string())
+
+    def _given(self, constraint: Constraint, written: pa.Schema) -> str:
+        """Records that are the parameters of a query, as a relation `r`: their columns, place and computed values."""
+        values = [
+            f"{columns.converted(quoted(each.name), self._columns[each.name], each.type)} AS {quoted(each.name)}"
+            for each in written
+        ]
+        lists = [f"${at}::{columns.staged(each.type)}[]" for at, each in enumerate(written, 1)]
+        given = ", ".join([*map(quoted, written.names), '"$n"'])
+        relation = f'(SELECT "$n", {", ".join(values)} FROM unnest({", ".join(lists)}) WITH ORDINALITY AS g({given})) r'
+        if not constraint.keys:
+            return relation
+        computed = ", ".join(f"{text} AS {name}" for name, text in constraint.computed().items())
+        return f"(SELECT *, {computed} FROM {relation}) r"
 
     def _constraints(self, written: pa.Schema) -> list[Constraint]:
         names = _askable(written)
@@ -125,18 +171,12 @@ class Queries:
     def _against(self, constraint: Constraint, found: pa.RecordBatch) -> Iterator[tuple[int, str, tuple[str, ...]]]:
         # A check without columns is asked about a column that is there.
         names = constraint.asked_for(self._key) or tuple(_askable(found.schema)[:1])
-        arrays = [found.column(name) for name in names]
-        values = [
-            f"{columns.converted(quoted(name), self._columns[name], array.type)} AS {quoted(name)}"
-            for name, array in zip(names, arrays, strict=True)
-        ]
-        lists = [f"${at}::{columns.staged(array.type)}[]" for at, array in enumerate(arrays, 1)]
-        given = ", ".join([*map(quoted, names), '"$n"'])
+        asked = found.select(names)
         statement = (
-            f'SELECT "$n"::int8 - 1 FROM (SELECT "$n", {", ".join(values)} FROM unnest({", ".join(lists)}) '
-            f"WITH ORDINALITY AS g({given})) r WHERE {constraint.refusing(self._target.relation, self._key)}"
+            f'SELECT "$n"::int8 - 1 FROM {self._given(constraint, asked.schema)} '
+            f"WHERE {constraint.refusing(self._target.relation, self._key)}"
         )
-        for row, why in self._refused(statement, arrays, unless="42"):
+        for row, why in self._refused(statement, asked.columns, unless=_CANNOT):
             yield row, why or constraint.why, constraint.columns
 
     def _refused(self, statement: str, arrays: list[pa.Array], *, unless: str = "") -> list[tuple[int, str]]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_jobs.formats.database.options import DatabaseWrite
-    from spark_jobs.formats.database.targets import Target, TargetColumn
+    from spark_jobs.formats.database.targets import Constraint, Target, TargetColumn
 
 _UUID = re.compile(r"(\{)?[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}(?(1)\})")
 _BITS = re.compile(r"[bB]?([01]*)|[xX]([0-9a-fA-F]*)")
@@ -86,6 +86,12 @@ class Checks:
             texts = array if pa.types.is_string(array.type) else array.cast(pa.string())
             found = texts if self._queries is None else self._queries.converted(column, array.type, texts)
         return cast("pa.StringArray", found)
+
+    def computed(self, constraint: Constraint, found: pa.RecordBatch) -> pa.StringArray:
+        """See `write.py:Checks`."""
+        if self._queries is None:
+            return pa.nulls(found.num_rows, pa.string())
+        return self._queries.computed(constraint, found)
 
     def rows(self, found: pa.RecordBatch) -> Iterator[tuple[int, str, tuple[str, ...]]]:
         """See `write.py:Checks`."""

@@ -23,7 +23,7 @@ from spark_jobs.cxl.builtins import declare
 from spark_jobs.nodes.aggregate import exact
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from spark_jobs.cxl import typed
 
@@ -87,6 +87,30 @@ class Accumulator:
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
         """The results, and a mask of groups whose result is an error (a sum outside 64 bits)."""
         raise NotImplementedError
+
+
+def results_of(
+    accumulators: Sequence[Accumulator], states: Mapping[str, pa.Array], count: int
+) -> tuple[dict[str, pa.Array], np.ndarray]:
+    """The results of all accumulators by their names, and for each of `count` groups the first overflow, or no text."""
+    results: dict[str, pa.Array] = {}
+    overflows = np.full(count, "", dtype=object)
+    for accumulator in accumulators:
+        results[accumulator.call.result], bad = accumulator.finish(states)
+        if bad is not None:
+            overflows[bad.to_numpy(zero_copy_only=False) & (overflows == "")] = _overflow(accumulator.call)
+    return results, overflows
+
+
+def _overflow(call: typed.AggregateCall) -> str:
+    """The message about a result that its type cannot hold."""
+    match call.type.kind:
+        case types.Kind.DECIMAL:
+            return f"decimal overflow in {call.function}: the result has more than {types.MOST_DIGITS} digits"
+        case types.Kind.INT:
+            return f"integer overflow in {call.function}"
+        case _:
+            return f"overflow in {call.function}: the result is beyond 64 bits or {types.MOST_DIGITS} digits"
 
 
 class Count(Accumulator):

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from spark_jobs.cxl import engine, failure
 from spark_jobs.nodes import memory, operator, shuffle, sorted_runs, spill
-from spark_jobs.nodes.aggregate import partial
+from spark_jobs.nodes.aggregate import accumulators, partial
 from spark_jobs.nodes.records import batches, order
 from spark_jobs.nodes.records.columns import ORIGIN, ROUTE, value
 from spark_jobs.nodes.terms import shape
@@ -125,12 +125,7 @@ class Final(shuffle.ShuffleReader):
         }
         engine_columns = {name: partial.array(table, name) for name in (*self.grouping.origin, *self.ordered_by)}
         states = {name: partial.array(table, name) for name in table.schema.names}
-        results, overflowed = {}, np.zeros(table.num_rows, dtype=bool)
-        for accumulator in self.grouping.accumulators:
-            result, bad = accumulator.finish(states)
-            results[accumulator.call.result] = result
-            if bad is not None:
-                overflowed |= bad.to_numpy(zero_copy_only=False)
+        results, overflows = accumulators.results_of(self.grouping.accumulators, states, table.num_rows)
         engine_columns |= self._totals(table.num_rows) | self.grouping.agreed.finish(states)
         name = self.step.name
         positions = range(first_row, first_row + table.num_rows)
@@ -144,12 +139,15 @@ class Final(shuffle.ShuffleReader):
         )
         suppressed = self.context.correlation.suppressed(name, batch)
         if suppressed is not None:
-            batch, overflowed = batch.take(pa.array(np.flatnonzero(~suppressed))), overflowed[~suppressed]
+            batch, overflows = batch.take(pa.array(np.flatnonzero(~suppressed))), overflows[~suppressed]
         self.become(0, batch.count)
+        overflowed = overflows != ""
         if overflowed.any():
-            detail = f"aggregate {self.step.name}: integer overflow in sum"
             errors = [
-                engine.RowFailure(int(row), failure.Failure(detail, failure.Category.AGGREGATE))
+                engine.RowFailure(
+                    int(row),
+                    failure.Failure(f"aggregate {self.step.name}: {overflows[row]}", failure.Category.AGGREGATE),
+                )
                 for row in np.flatnonzero(overflowed)
             ]
             self.fail(batch, errors)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from spark_jobs.cxl import engine, failure, types, values
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.nodes import operator
-from spark_jobs.nodes.aggregate import groups, numbers, partial
+from spark_jobs.nodes.aggregate import accumulators, groups, numbers, partial
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.records import batches, order
 from spark_jobs.nodes.state import fitting
@@ -73,17 +73,15 @@ class Total(Tables):
     def _results(self, table: pa.Table, given: operator.Operator) -> Iterator[AssignedValue]:
         grouping, count = self._grouping, table.num_rows
         states = {name: partial.array(table, name) for name in table.schema.names}
-        results, overflowed = {}, np.zeros(count, dtype=bool)
-        for accumulator in grouping.accumulators:
-            results[accumulator.call.result], bad = accumulator.finish(states)
-            if bad is not None:
-                overflowed |= bad.to_numpy(zero_copy_only=False)
+        results, overflows = accumulators.results_of(grouping.accumulators, states, count)
         data = pa.RecordBatch.from_pydict(results | {name: states[name] for name in grouping.origin})
         batch = batches.Batch(data, pa.array(np.arange(count)), batches.GroupOrigin(0), at=states[order.AT])
         files = files_of(table, grouping.keys)
-        good = np.flatnonzero(~overflowed)
-        detail = f"state {given.step.name}: integer overflow in sum"
-        over = [engine.RowFailure(int(row), failure.Failure(detail)) for row in np.flatnonzero(overflowed)]
+        good = np.flatnonzero(overflows == "")
+        over = [
+            engine.RowFailure(int(row), failure.Failure(f"state {given.step.name}: {overflows[row]}"))
+            for row in np.flatnonzero(overflows != "")
+        ]
         rest = batch.take(pa.array(good))
         outcome = given.run(operator.compiled(self._step.program.after), rest, engine.EvaluationContext())
         kept = np.arange(len(good)) if outcome.rows is None else outcome.rows.to_numpy()

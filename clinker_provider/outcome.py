@@ -131,6 +131,10 @@ _OUTPUTS = {
         "Java is too old: install Java 17 or newer on the worker, or let `JAVA_HOME` name it, in the worker's "
         "environment or in `env_vars`; `clinker doctor` shows the Java that is found"
     ),
+    re.compile(r'Cannot run program "[^"]*python[^"]*"'): (
+        "the Python that Spark is to start is not there: see `PYSPARK_PYTHON` in `env_vars` and in the worker's "
+        "environment, and `spark.pyspark.python` in `conf`"
+    ),
     re.compile(r"java\.lang\.OutOfMemoryError|insufficient memory for the Java Runtime"): (
         "the JVM of the driver has too little memory: give `driver_memory`, or a worker with more"
     ),

@@ -20,6 +20,10 @@ _BANNER = re.compile(
     r"|Setting default log level to \"|To adjust logging level use sc\.setLogLevel"
 )
 
+#: A line of a Java stack that names no cause.
+_FRAME = re.compile(r"\s+at [\w.$]+|\s*\.\.\. \d+ more\s*$")
+_MOST_LINES = 20
+
 
 class Noise:
     """Tells Spark's reports from what people want to read: warnings, errors, and everything that the job prints.
@@ -45,6 +49,16 @@ class Noise:
 def level_of(line: str) -> int | None:
     """The level of a warning or an error that the job reports; None for other lines."""
     return next((level for pattern, level in _LEVELS if pattern.match(line)), None)
+
+
+def without_frames(text: str) -> str:
+    r"""A headline and the last lines below it, without the frames of Java's stacks, which would hide the cause.
+
+    >>> without_frames("Output:\nException in thread: no\n\tat a.B.c(D.java:1)\n\t... 3 more\nend")
+    'Output:\nException in thread: no\nend'
+    """
+    headline, *lines = text.splitlines() or [""]
+    return "\n".join([headline, *[line for line in lines if not _FRAME.match(line)][-_MOST_LINES:]])
 
 
 class Indented(str):

@@ -114,6 +114,7 @@ class Policy:
         where = f" in {record.dlq_path}" if record.dlq_path else ""
         died = f"{record.dlq_count} records died{where}"
         if self.threshold and self.threshold.is_exceeded(record):
+            died = f"{record.dlq_count} of {record.records_total} records died{where}"
             return Decision(Action.FAIL, f"{died}, more than the {self.threshold} that dlq_threshold accepts")
         if self.skips_without_data and record.records_total == 0:
             return Decision(Action.SKIP, "the run read no record")

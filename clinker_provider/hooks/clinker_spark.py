@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,8 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         self._on_application = on_application
         self._source_of_master = "master: "
         super().__init__(**kwargs)
+        # Of a long stack the first line tells the cause.
+        self._last_submit_log_lines: deque[str] = deque(maxlen=200)
         self._secrets = credentials.Secrets.of([*secrets, *secrets_of({**kwargs, "master": self.master})])
         for secret in self._secrets.values:
             mask_secret(secret)
@@ -97,8 +100,13 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
 
     @property
     def log_tail(self) -> str:
-        """The last lines of the output, without secrets; empty when there was none."""
-        return str(self._submit_log_tail).strip()
+        """The last lines of the output, without secrets and frames of stacks; empty when there was none."""
+        return output.without_frames(str(self._submit_log_tail).strip())
+
+    @property
+    def last_line(self) -> str:
+        """The last line of the output, without secrets; empty when there was none."""
+        return self.log_tail.splitlines()[-1].strip() if self._last_submit_log_lines else ""
 
     @property
     def shown_master(self) -> str:

@@ -15,6 +15,7 @@ from airflow.providers.common.compat.sdk import (
     AirflowException,
     AirflowNotFoundException,
     AirflowSkipException,
+    AirflowTaskTimeout,
     BaseHook,
     TaskDeferred,
     get_parsing_context,
@@ -590,9 +591,23 @@ class ClinkerSparkOperator(SubmittingOperator):
         except Exception:
             self.log.exception("The XComs of a failed run could not be made")
             return
-        pushed[xcoms.REASON] = self.without_secrets(str(error) or type(error).__name__)[: xcoms.MOST_CHARACTERS]
+        reason = self.without_secrets(self._why(error))[: xcoms.MOST_CHARACTERS]
+        if isinstance(error, AirflowTaskTimeout):
+            # The exception that Airflow logs says "Timeout" and the number of a process.
+            self.log.error("%s", reason)
+        pushed[xcoms.REASON] = reason
         self._keep_links(pushed)
         self._push(context, pushed, error)
+
+    def _why(self, error: BaseException) -> str:
+        """Why the task failed, in other words than Airflow's where those tell nothing."""
+        if not isinstance(error, AirflowTaskTimeout):
+            return str(error) or type(error).__name__
+        last = self._hook.last_line if self._hook else ""
+        where = f"; the last line of the job: {last}" if last else ""
+        return (
+            f"the task took longer than its execution_timeout ({self.execution_timeout}), and its run was ended{where}"
+        )
 
     def _keep_links(self, values: Mapping[str, object]) -> list[tuple[BaseOperatorLink, str]]:
         """Leave those links for the task's page that lead somewhere, and give them with their addresses.

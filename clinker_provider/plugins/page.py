@@ -36,7 +36,7 @@ code { background: #8882; border-radius: 4px; overflow-wrap: anywhere; padding: 
 """
 #: The number of earlier runs that are listed.
 EARLIER = 20
-_NOTHING = "nothing: it is no Clinker task, it pushes no XComs, or it ended before it could"
+_NOTHING = "nothing: it is no Clinker task, it pushes no XComs, or it ended before it began, as its log says"
 
 
 @dataclass(frozen=True)

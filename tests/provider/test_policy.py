@@ -53,7 +53,7 @@ def test_the_threshold_is_exceeded_by_more(written: Any, dead: int, is_accepted:
     decision = decided(2, of(dlq_threshold=written, on_partial="skip"), dlq_count=dead, records_total=1000)
     assert decision.action == ("skip" if is_accepted else "fail")
     if not is_accepted:
-        assert decision.reason.startswith(f"{dead} records died, more than the ")
+        assert decision.reason.startswith(f"{dead} of 1000 records died, more than the ")
 
 
 @pytest.mark.parametrize("written", ["", "many", -1, 0.5, "-1", "101%", True])

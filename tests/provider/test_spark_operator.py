@@ -583,9 +583,49 @@ def test_timeout_ends_every_process_of_the_run(
     pushed = context["ti"].pushed
     assert (pushed["exit_code"], pushed["status"], pushed["master"]) == (130, "failed", "local[1]")
     assert pushed["return_value"]["exit_code"] == 130
+    assert pushed["reason"] == "the task took longer than its execution_timeout (0:00:01), and its run was ended"
     assert [line for _, line in heard.lines if line.startswith("Ended ")] == [
         f"Ended 5 processes of {pushed['execution_id']}"
     ]
+
+
+def test_a_timeout_tells_how_far_the_job_had_come(
+    spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from airflow.providers.common.compat.sdk import AirflowTaskTimeout
+
+    from clinker_provider.hooks.clinker_spark import ClinkerSparkSubmitHook
+
+    read = ClinkerSparkSubmitHook._process_spark_submit_log
+
+    def time_out(hook: Any, lines: Any) -> None:
+        read(hook, lines)
+        raise AirflowTaskTimeout("Timeout, PID: 7")
+
+    monkeypatch.setattr(ClinkerSparkSubmitHook, "_process_spark_submit_log", time_out)
+    printed = ["INFO starting Spark [15 s]", "INFO reading rows: token=LEAK [45 s]"]
+    operator = spark.operator(
+        {"exit": 0, "print": printed}, execution_timeout=timedelta(minutes=1), env_vars={"API_TOKEN": "LEAK"}
+    )
+    with pytest.raises(AirflowTaskTimeout):
+        operator.execute(context)
+    assert context["ti"].pushed["reason"] == (
+        "the task took longer than its execution_timeout (0:01:00), and its run was ended; "
+        "the last line of the job: INFO reading rows: token=*** [45 s]"
+    )
+    assert context["ti"].pushed["reason"] in capsys.readouterr().out
+
+
+def test_the_cause_is_not_lost_below_a_long_stack(spark: Any, context: Any) -> None:
+    frames = [f"\tat org.apache.spark.A$.b{number}(A.scala:{number})" for number in range(60)]
+    printed = ['Exception in thread "main" java.io.IOException: Cannot run program "/opt/python3.9": error=2', *frames]
+    operator = spark.operator({"exit": 1, "record": None, "print": [*printed, "Caused by: error=2", "\t... 15 more"]})
+    with pytest.raises(exceptions.ClinkerResultMissing) as raised:
+        operator.execute(context)
+    told = str(raised.value).splitlines()
+    assert told[0].startswith("spark-submit returned 1")
+    assert told[1].startswith("the Python that Spark is to start is not there")
+    assert told[2:] == ["Last spark-submit output:", printed[0], "Caused by: error=2"]
 
 
 def _kind(name: str) -> type[BaseException]:
@@ -721,7 +761,7 @@ def test_the_reason_of_a_task_is_an_xcom(spark: Any, context: Any) -> None:
     assert "p.yaml:3:7 E900 no such file" in pushed["reason"]
     with pytest.raises(exceptions.ClinkerDeadLettersError):
         spark.operator({"exit": 2, "record": DEAD}, dlq_threshold=1).execute(context)
-    assert pushed["reason"] == "2 records died in /o/dead.csv, more than the 1 that dlq_threshold accepts"
+    assert pushed["reason"] == "2 of 5 records died in /o/dead.csv, more than the 1 that dlq_threshold accepts"
     with pytest.raises(exceptions.ClinkerConnectionError):
         spark.operator({"exit": 0}, spark_binary="/no/such").execute(context)
     assert pushed["reason"].startswith("`/no/such` is not there")

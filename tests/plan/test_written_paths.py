@@ -10,6 +10,7 @@ from spark_jobs.cli import clinker
 from spark_jobs.plan import pending, planner
 from spark_jobs.plan.options import RunOptions
 from spark_jobs.plan.physical import inputs
+from spark_jobs.scan.files import FormatError
 from tests.plan.pipelines import ORDERS, found, planned, problems, write
 
 if TYPE_CHECKING:
@@ -404,6 +405,15 @@ def test_compressed_names_without_a_codec_do_not_run_yet(tmp_path: Path) -> None
     assert {item.code.id for item in found} == {"E400"}
     shown = [item.message.partition("(`")[2].partition("`")[0] for item in found]
     assert shown == ["in/*.CSV.ZIP", "o.csv.br", "d.csv.br"]
+
+
+@pytest.mark.parametrize(("code", "help"), [("E216", "check the path"), ("E910", None), ("E911", None)])
+def test_a_path_is_blamed_only_where_it_may_be_wrong(code: str, help: str | None, tmp_path: Path) -> None:
+    plan = planned(tmp_path, outputs("fine.csv"))
+    refused = inputs.Discovered(problem=FormatError("the credentials have expired: renew them", "s3://b/k", code))
+    [found] = inputs.missing(plan, {"orders": refused})
+    assert (found.code.id, found.help) == (code, help)
+    assert "the credentials have expired" in found.message
 
 
 @pytest.mark.parametrize(("on_no_match", "codes"), [("error", ["E216"]), ("warn", []), ("skip", [])])

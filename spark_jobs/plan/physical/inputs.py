@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from spark_jobs.plan.plan import Plan
     from spark_jobs.scan.files import InputFile
 
+#: Refusals of stores and databases: their messages say what to do, and the path is seldom to blame.
+_WITH_A_REMEDY = (codes.E910, codes.E911, codes.E912)
+
 
 @dataclass(frozen=True)
 class Discovered:
@@ -112,7 +115,7 @@ def missing(plan: Plan, sources: Mapping[str, Discovered]) -> list[Diagnostic]:
         if source.problem is not None:
             code = codes.by_id().get(source.problem.code or "", codes.E216)
             place = plan.places.get(name, plan.by_name[name].span)
-            help = None if code in (codes.E911, codes.E912) else "check the path"
+            help = None if code in _WITH_A_REMEDY else "check the path"
             found.append(code.at(place, str(source.problem), help=help))
     for name, step in plan.outputs.items():
         if step.is_in_database:

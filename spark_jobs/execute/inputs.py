@@ -352,7 +352,7 @@ def undeclared(plan: plans.Plan, inputs: Inputs) -> dict[str, tuple[str, ...]]:
     """The undeclared columns that records carry at each node, in first-seen order."""
     found: dict[str, tuple[str, ...]] = {}
     for planned in plan.nodes:
-        if not planned.inputs:
+        if planned.is_source:
             found[planned.name] = inputs.scans[planned.name].undeclared
         elif not upstream.step(planned).record_properties.preserves_records:
             found[planned.name] = ()

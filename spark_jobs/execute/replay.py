@@ -227,7 +227,12 @@ def _refuse_both(plan: plans.Plan) -> None:
 
 
 def _looked_up(plan: plans.Plan) -> set[str]:
-    return {edge.node for node in plan.nodes for edge in node.inputs if edge not in upstream.streams(node)}
+    """The nodes whose records are looked up, and all that these are made of."""
+    found = {edge.node for node in plan.nodes for edge in node.inputs if edge not in upstream.streams(node)}
+    for planned in reversed(plan.nodes):
+        if planned.name in found:
+            found |= {edge.node for edge in planned.inputs}
+    return found
 
 
 def _has_known_size(step: SourceStep) -> bool:

@@ -232,6 +232,13 @@ class BindScope(Protocol):
     def source_flow(self, name: str) -> Flow | None:
         """The flow of a source; None if there is no such source."""
 
+    def node_flow(self, name: str) -> tuple[str, Flow] | None:
+        """The whole name of a node, or `node.port`, of the node's file, and its flow; None if there is no such node."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes, and `node.port`, that `node_flow` knows so far."""
+
     def collects(self, node: str) -> bool:
         """True if a node is a combine that collects its matches in arrays."""
 

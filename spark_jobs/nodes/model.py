@@ -61,7 +61,7 @@ class NodeConfig(Config):
 
     @property
     def looked_up(self) -> tuple[str, ...]:
-        """The sources that the node reads besides its inputs."""
+        """The nodes that the node reads besides its inputs, as `node` or `node.port`."""
         return ()
 
 

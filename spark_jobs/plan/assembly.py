@@ -120,7 +120,7 @@ def _matcher_place(node: NodeSource) -> Span:
 
 
 def _planned(bindings: binder.Bindings) -> Iterator[PlannedNode]:
-    for name in _in_order(bindings):
+    for name in bindings.graph.order:
         node = bindings.graph.nodes[name]
         bound = bindings.bound[name]
         inputs = tuple(
@@ -131,25 +131,16 @@ def _planned(bindings: binder.Bindings) -> Iterator[PlannedNode]:
             )
             for reference in bindings.graph.inputs[name]
         )
-        inputs += tuple(Input(each, "", each) for each in _looked_up(bindings, name))
+        beside = ((each, *each.partition(".")[::2]) for each in _looked_up(bindings, name))
+        inputs += tuple(Input(node_name, port, each) for each, node_name, port in beside)
         outputs = {port: flow.schema for port, flow in bound.outputs.items()}
         yield PlannedNode(name, node.kind, inputs, outputs, bound.step, node.span, bound.pending, bound.origins)
 
 
 def _looked_up(bindings: binder.Bindings, name: str) -> tuple[str, ...]:
-    """The sources whose records a node reads in addition to its inputs."""
+    """The nodes, or their ports, whose records a node reads in addition to its inputs."""
     step = bindings.bound[name].step
     return step.record_properties.looked_up if step is not None else ()
-
-
-def _in_order(bindings: binder.Bindings) -> Iterator[str]:
-    """The nodes in the order of the graph; a source that is read beside the inputs comes before its reader."""
-    done: set[str] = set()
-    for name in bindings.graph.order:
-        for each in (*_looked_up(bindings, name), name):
-            if each not in done:
-                done.add(each)
-                yield each
 
 
 def _error_handling(config: ErrorHandlingConfig, tree: yaml_tree.Mapping, tokens: Mapping[str, str]) -> ErrorHandling:

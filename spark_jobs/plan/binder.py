@@ -244,6 +244,24 @@ class NodeScope:
             return None
         return self.bindings.flows.get("/".join((*self.node.instance, name)), {}).get("")
 
+    def node_flow(self, name: str) -> tuple[str, Flow] | None:
+        """The whole name of a node of the same file, or of its port, and its flow; None if there is no such node."""
+        local, dot, port = name.partition(".")
+        node = "/".join((*self.node.instance, local))
+        flow = self.bindings.flows.get(node, {}).get(port)
+        return None if flow is None else (f"{node}{dot}{port}", flow)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes of the node's file whose records go on, by their names there: with the port where there is one."""
+        prefix = "".join(f"{call}/" for call in self.node.instance)
+        return tuple(
+            f"{name.removeprefix(prefix)}.{port}" if port else name.removeprefix(prefix)
+            for name, flows in self.bindings.flows.items()
+            if self.bindings.graph.nodes[name].instance == self.node.instance
+            for port in flows
+        )
+
     def collects(self, node: str) -> bool:
         """True if a node is a combine that gathers its matches in arrays."""
         target = self.bindings.graph.nodes.get(node)
@@ -325,10 +343,8 @@ def bind(bindings: Bindings) -> None:
 
 def _bind(bindings: Bindings) -> None:
     graph = bindings.graph
-    sources = [name for name in graph.order if graph.nodes[name].is_source]
-    others = [name for name in graph.order if not graph.nodes[name].is_source]
     columns = 0
-    for name in (*sources, *others):
+    for name in graph.order:
         node = graph.nodes[name]
         if columns > limits.NODE_COLUMNS:
             message = f"the nodes before '{name}' have more than {limits.NODE_COLUMNS} columns together"

@@ -146,17 +146,17 @@ def _keys(planned: PlannedNode, known: Mapping[str, NodeKeys]) -> NodeKeys:
     inputs = [known[edge.node] for edge in planned.inputs]
     streams = [known[edge.node] for edge in upstream.streams(planned)]
     # Outputs have no ports: they write their input.
-    carried = _of_row(planned) if planned.outputs else _all(each.columns for each in inputs)
+    carried = _of_row(planned) if planned.outputs else _all(each.columns for each in streams)
     given = _all(each.columns for each in inputs)
     grouping = _grouping(planned, streams, carried)
     groups = planned.step is not None and planned.step.record_properties.group_by is not None
-    sources = _all(each.sources for each in streams) if planned.inputs else (planned.name,)
+    sources = _all(each.sources for each in streams) if not planned.is_source else (planned.name,)
     return NodeKeys(
         name=planned.name,
         fields=tuple(key for key in CORRELATION.keys(carried) if numbered(key) is None),
         aggregates=tuple(name for key in CORRELATION.keys(carried) if (name := numbered(key)) is not None),
         sources=sources,
-        records_of=() if groups else _all(each.records_of for each in streams) if planned.inputs else sources,
+        records_of=() if groups else _all(each.records_of for each in streams) if not planned.is_source else sources,
         rows_of=(planned.name,) if groups else _all(each.rows_of for each in streams),
         grouping=grouping,
         left_out=CORRELATION.keys(name for name in given if name not in carried),

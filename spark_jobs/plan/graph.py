@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class Graph:
-    """Nodes by name, and each node's inputs; `order` is topological, declaration order among independents."""
+    """Nodes by name, and each node's inputs; `order` is topological, declaration order among independents.
+
+    A node comes after the nodes in `lookups`, too: those that it reads beside its inputs.
+    """
 
     nodes: dict[str, NodeSource] = field(default_factory=dict)
     inputs: dict[str, tuple[Reference, ...]] = field(default_factory=dict)
+    lookups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     order: list[str] = field(default_factory=list)
 
     def ancestors(self, name: str) -> set[str]:
@@ -57,8 +61,16 @@ def build(nodes: list[NodeSource], found: Diagnostics, broken: frozenset[str] = 
         graph.inputs[node.name] = tuple(
             reference for reference in node.inputs if _is_known(reference, node, graph, found, broken)
         )
+        graph.lookups[node.name] = _lookups(node, graph)
     _sort(graph, found)
     return graph
+
+
+def _lookups(node: NodeSource, graph: Graph) -> tuple[str, ...]:
+    """The nodes that a node reads beside its inputs; binding reports what is wrong with their names."""
+    written = node.config.looked_up if node.config is not None else ()
+    names = ("/".join((*node.instance, each.partition(".")[0])) for each in written)
+    return tuple(dict.fromkeys(name for name in names if name in graph.nodes and name != node.name))
 
 
 def _check_names(nodes: list[NodeSource], graph: Graph, found: Diagnostics) -> None:
@@ -108,7 +120,7 @@ def _is_known(reference: Reference, node: NodeSource, graph: Graph, found: Diagn
 def _sort(graph: Graph, found: Diagnostics) -> None:
     """Orders the nodes (Kahn's algorithm, first declared first) and reports the remaining nodes as cycles."""
     number = {name: index for index, name in enumerate(graph.nodes)}
-    waiting = {name: {reference.node for reference in graph.inputs[name]} for name in graph.nodes}
+    waiting = {name: set(_awaited(graph, name)) for name in graph.nodes}
     readers: dict[str, list[str]] = {name: [] for name in graph.nodes}
     for name, producers in waiting.items():
         for producer in producers:
@@ -128,6 +140,11 @@ def _sort(graph: Graph, found: Diagnostics) -> None:
         _report_cycles(graph, left, found)
 
 
+def _awaited(graph: Graph, name: str) -> list[str]:
+    """The nodes that have to come before a node."""
+    return [*(reference.node for reference in graph.inputs[name]), *graph.lookups[name]]
+
+
 def _report_cycles(graph: Graph, left: list[str], found: Diagnostics) -> None:
     remaining = set(left)
     for start in left:
@@ -142,7 +159,16 @@ def _report_cycles(graph: Graph, left: list[str], found: Diagnostics) -> None:
         ring = " → ".join([*path, path[0]])
         labels = tuple(Label(graph.nodes[name].span, f"`{name}` is part of it") for name in path[1:])
         message = f"cycle detected: {ring}"
-        found.add(codes.E003.at(graph.nodes[path[0]].span, message, help="records flow one way", labels=labels))
+        help_text = "records flow one way"
+        ring_of = zip([*path[1:], path[0]], path, strict=True)
+        looking = next((pair for pair in ring_of if pair[1] in graph.lookups[pair[0]]), None)
+        if looking is not None:
+            reader, read = looking
+            help_text = (
+                f"'{reader}' refers to records of '{read}', which follow from its own: refer to a node upstream, or "
+                "write the rule under `validations` of an output"
+            )
+        found.add(codes.E003.at(graph.nodes[path[0]].span, message, help=help_text, labels=labels))
 
 
 def _cycle(graph: Graph, start: str, left: set[str]) -> list[str]:
@@ -153,7 +179,7 @@ def _cycle(graph: Graph, start: str, left: set[str]) -> list[str]:
     while node not in seen:
         seen[node] = len(trail)
         trail.append(node)
-        following = [reference.node for reference in graph.inputs[node] if reference.node in left]
+        following = [name for name in _awaited(graph, node) if name in left]
         if not following:
             return trail[:1]
         node = following[0]

@@ -109,6 +109,11 @@ class PlannedNode:
     origins: tuple[binding.ColumnOrigin, ...] = ()
     is_init: bool = False
 
+    @property
+    def is_source(self) -> bool:
+        """Whether its records are read here; its inputs are then only looked up."""
+        return self.kind == SourceStep.kind
+
 
 def sources(nodes: Iterable[PlannedNode]) -> dict[str, SourceStep]:
     """The sources among nodes that are bound, by name."""

@@ -26,7 +26,7 @@ def wire_state(nodes: tuple[PlannedNode, ...], bindings: Bindings) -> tuple[Plan
         name
         for planned in nodes
         if planned.name in init and planned.step is not None
-        for name in planned.step.record_properties.looked_up
+        for name in planned.step.record_properties.looked_up_nodes
     }
     early = init | ranged
 

@@ -541,3 +541,31 @@ def test_texts_that_are_no_pipeline_end_nothing(editor: Editor) -> None:
         ("priced", "transform"),
         ("out", "output"),
     ]
+
+
+REFERRING = """\
+pipeline: {name: p}
+nodes:
+  - type: source
+    name: s
+    config:
+      type: csv
+      path: s.csv
+      schema: {n: int}
+      validations:
+        - {references: {columns: n, source: cut.large, to: id}}
+  - {type: source, name: known, config: {type: csv, path: k.csv, schema: {id: int}}}
+  - {type: route, name: cut, input: known, config: {conditions: {large: id > 2}, default: small}}
+  - {type: output, name: o, input: s, config: {type: csv, path: o.csv}}
+"""
+
+
+def test_a_branch_that_a_rule_refers_to_is_found_and_renamed(editor: Editor) -> None:
+    assert [one for one in editor.write(REFERRING) if one["severity"] == 1] == []
+    found = editor.ask("textDocument/definition", **editor.at("cut.large"))
+    assert found["range"]["start"] == editor.at("cut, input")["position"]
+    edits = editor.ask("textDocument/rename", **editor.at("cut.large"), newName="split")["changes"][editor.uri]
+    assert editor.applied(edits) == REFERRING.replace("cut.large", "split.large").replace("name: cut", "name: split")
+    edits = editor.ask("textDocument/rename", **editor.at("id: int"), newName="key")["changes"][editor.uri]
+    wanted = REFERRING.replace("id: int", "key: int").replace("to: id", "to: key").replace("id > 2", "key > 2")
+    assert editor.applied(edits) == wanted

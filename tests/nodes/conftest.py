@@ -22,7 +22,12 @@ nodes:
   - type: source
     name: c
     config:
-      {name: c, type: csv, path: c.csv, schema: {k: string, v: int}, validations: [{sum: {column: v, min: 1}}]}
+      name: c
+      type: csv
+      path: c.csv
+      schema: {k: string, v: int}
+      validations: [{sum: {column: v, min: 1}}, {references: {columns: k, source: f}}]
+  - {type: source, name: f, config: {name: f, type: csv, path: f.csv, schema: {k: string}}}
   - {type: state, name: s, input: o, config: {scope: pipeline, set: [{var: last, cxl: max(v)}]}}
   - type: transform
     name: t

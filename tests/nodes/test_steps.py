@@ -82,7 +82,7 @@ SAYS = {
     },
     "ReferencesStep": {"module", "stage"},
     "RouteStep": {"stage"},
-    "SourceStep": {"checked_rules", "partitions", "phases", "pruned"},
+    "SourceStep": {"checked_rules", "needs", "partitions", "phases", "pruned", "record_properties"},
     "StateStep": {"member_properties", "module", "partitions", "phases", "unfolded"},
     "TransformStep": {
         "checked_rules",
@@ -107,6 +107,7 @@ STATES = {
     },
     "CombineStep": {"inherited_keys", "may_multiply", "names_undeclared", "reads_undeclared"},
     "OutputStep": {"looked_up", "names_undeclared", "reads", "reads_undeclared"},
+    "SourceStep": {"looked_up"},
     "StateStep": {"sets"},
     "TransformStep": {"added", "may_multiply", "partition_by", "pushed_predicates", "reads", "looked_up"},
 }  # fmt: skip
@@ -185,8 +186,8 @@ def roles(step: Step) -> dict[Step, set[Role]]:
                 mine.add(Role.WHOLE)
                 if phase.side_output is not None and phase.side_output.step is not None:
                     found.setdefault(phase.side_output.step, set()).add(phase.side_output.role)
-    if step.kind == "output":
-        # Rules of any output may refer to records that are written down.
+    if step.kind in ("output", "source"):
+        # Rules of any source or output may refer to records that are written down.
         found[step].add(Role.BUILD)
     # What a large file gives to one task is written down for others.
     for each in [step for step in found if step.kind == "source"]:

@@ -59,7 +59,8 @@ nodes:
         ("{completeness: {column: id, min: 95}}", "E351", "a share from 0 to 1"),
         ("{distinct_count: {column: tags, min: 1}}", "E351", "arrays, which cannot be compared"),
         ("{distinct_count: {column: id, min: 1}, severity: error}", "E351", "`distinct_count` is about no single"),
-        ("{references: {columns: id, source: rows}}", "E351", "under `validations` of the output"),
+        ("{references: {columns: id, source: rows}}", "E351", "'rows' refers to its own records"),
+        ("{references: {columns: id, source: row}}", "E351", "or another node whose records go on, and 'row' is none"),
         ("{unique: id}, {unique: id}", "E351", "give one of them another `name`"),
     ],
 )
@@ -76,6 +77,11 @@ pipeline: {{name: p}}
 nodes:
   - {{type: source, name: rows, config: {{type: csv, path: in.csv, schema: {{id: int, name: string}}}}}}
   - {{type: source, name: others, config: {{type: csv, path: in.csv, schema: {{id: int, name: string}}}}}}
+  - {{type: transform, name: some, input: others, config: {{cxl: filter id > 1}}}}
+  - type: route
+    name: cut
+    input: others
+    config: {{mode: exclusive, conditions: {{large: id > 1}}, default: small}}
   - type: output
     name: o
     input: rows
@@ -87,7 +93,10 @@ nodes:
     ("rule", "code", "said"),
     [
         ("{columns: id, source: other}", "E351", "did you mean `others`?"),
-        ("{columns: id, source: o}", "E351", "sources here: rows, others"),
+        ("{columns: id, source: o}", "E351", "nodes here: rows, others, some, cut.large, cut.small"),
+        ("{columns: id, source: some, to: idd}", "E351", "'some' has no declared column 'idd'"),
+        ("{columns: id, source: cut}", "E351", "nodes here: cut.large, cut.small"),
+        ("{columns: id, source: cut.larg}", "E351", "did you mean `cut.large`?"),
         ("{columns: id}", "E006", "source"),
         ("{columns: idd, source: others, to: id}", "E351", "'o' has no declared column 'idd'"),
         ("{columns: id, source: others, to: idd}", "E351", "'others' has no declared column 'idd'"),
@@ -101,3 +110,46 @@ def test_a_reference_that_is_written_wrongly_says_why(rule: str, code: str, said
     found = [each for each in pipelines.problems(tmp_path, _OUTPUT.format(rule=rule)) if each.code.id[0] == "E"]
     assert {each.code.id for each in found} == {code}
     assert any(said in f"{each.message} {each.help}" for each in found)
+
+
+_WAITING = """
+pipeline: {{name: p}}
+nodes:
+  - type: source
+    name: rows
+    config:
+      type: csv
+      path: in.csv
+      schema: {{id: int}}
+      validations: [{{references: {{columns: id, source: {first}}}}}]
+  - type: source
+    name: others
+    config:
+      type: csv
+      path: in.csv
+      schema: {{id: int}}
+      validations: [{{references: {{columns: id, source: {second}}}}}]
+  - {{type: source, name: free, config: {{type: csv, path: in.csv, schema: {{id: int}}}}}}
+  - {{type: transform, name: some, input: rows, config: {{cxl: filter id > 1}}}}
+  - {{type: output, name: o, input: some, config: {{type: csv, path: out/o.csv}}}}
+  - {{type: output, name: p, input: others, config: {{type: csv, path: out/p.csv}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "ring"),
+    [
+        ("some", "free", "rows → some → rows"),
+        ("others", "rows", "rows → others → rows"),
+        ("others", "some", "rows → some → others → rows"),
+        ("others", "free", None),
+        ("free", "some", None),
+    ],
+)
+def test_rules_that_wait_for_each_other_are_a_cycle(first: str, second: str, ring: str | None, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("id\n", encoding="utf-8")
+    found = pipelines.problems(tmp_path, _WAITING.format(first=first, second=second))
+    assert [each.code.id for each in found] == ([] if ring is None else ["E003"])
+    if ring is not None:
+        assert f"cycle detected: {ring}" in found[0].message
+        assert "refer to a node upstream" in (found[0].help or "")

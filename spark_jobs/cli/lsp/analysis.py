@@ -291,7 +291,7 @@ class Analysis:
         return f"{before[1]}.{word}" if before else word
 
     def _referred(self, place: int) -> NodeSource | None:
-        """The node whose name stands at a place: its own, or an input's."""
+        """The node whose name stands at a place: its own, an input's, or one that a rule refers to."""
         by_name = {node.name: node for node in self.nodes}
         for node in self.nodes:
             if _covers(node.span, place):
@@ -299,6 +299,10 @@ class Analysis:
             for reference in node.inputs:
                 if _covers(reference.span, place):
                     return by_name.get(reference.node)
+            for rule in references_of(node):
+                for named in _texts(rule, "source"):
+                    if _covers(named.span, place):
+                        return by_name.get(_named(named))
         return None
 
     def definition(self, place: int) -> Span | None:
@@ -353,7 +357,7 @@ class Analysis:
             if named.text == node.name
         ]
         referring = (rule for other in self.nodes for rule in references_of(other))
-        spans += [named.span for rule in referring for named in _texts(rule, "source") if named.text == node.name]
+        spans += [named.span for rule in referring for named in _texts(rule, "source") if _named(named) == node.name]
         edits = []
         for span in spans:
             at = self.text.find(node.name, span.start, span.end)
@@ -514,11 +518,16 @@ def _items(config: Mapping, key: str) -> list[Mapping]:
 
 
 def references_of(node: NodeSource) -> list[Mapping]:
-    """The rules of an output that refer to a source."""
+    """The rules of a source or output that refer to another node."""
     if not isinstance(node.body, Mapping) or node.kind not in _RULED:
         return []
     found = (item.get("references") for item in _items(node.body, "validations"))
     return [one for one in found if isinstance(one, Mapping)]
+
+
+def _named(source: Scalar) -> str:
+    """The node that a rule refers to, without its branch."""
+    return source.text.partition(".")[0]
 
 
 def _has_rules(node: NodeSource) -> bool:

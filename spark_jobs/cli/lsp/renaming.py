@@ -228,9 +228,9 @@ def _window_source(node: NodeSource) -> str | None:
 
 
 def _in_references(text: Analysis, node: NodeSource, same: set[str], name: str) -> Iterator[tuple[int, int]]:
-    """The places where rules refer to a column of another source."""
+    """The places where rules refer to a column of another node."""
     for rule in references_of(node):
-        if any(scalar.text in same for scalar in _values(rule, ("source",))):
+        if any(scalar.text.partition(".")[0] in same for scalar in _values(rule, ("source",))):
             for scalar in _values(rule, ("to",)):
                 if scalar.text == name:
                     yield from _inside(text, scalar.span, name)

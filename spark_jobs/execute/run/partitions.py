@@ -110,7 +110,8 @@ class Sizes:
         found, waiting = set(), [name]
         while waiting:
             planned = self.plan.by_name[waiting.pop()]
-            if not planned.inputs:
+            if planned.is_source:  # what its records refer to does not go on through it
                 found.add(planned.name)
-            waiting += [edge.node for edge in planned.inputs]
+            else:
+                waiting += [edge.node for edge in planned.inputs]
         return sorted(found)

@@ -212,7 +212,9 @@ class Work:
             self.wanted = self.wanted.unfolded(found.unfolded)
 
     def _goes_on(self, state: PassState) -> bool:
-        """True if a pass writes records down for later ones, or goes on with what one before has written."""
+        """True if a pass materializes records for later ones, or reads records that an earlier one has materialized."""
+        if any(step.record_properties.looked_up for step in self.wanted.plan.sources.values()):
+            return False  # not all sources are read by the first job
         if state.goal.ends_at_sources or self.preview is not None or self.products.alone is not None:
             return False
         return state.is_one_of_many or self.wanted.materialized_inputs is not None

@@ -36,7 +36,7 @@ from spark_jobs.nodes.output.step import ChunkRule, IfExists, OutputColumn, Outp
 from spark_jobs.nodes.records.columns import CORRELATION, META
 from spark_jobs.nodes.rules import model as binding
 from spark_jobs.nodes.rules import step as rules
-from spark_jobs.nodes.rules.model import RuleConfig
+from spark_jobs.nodes.rules.model import RuleConfig, referred_to
 from spark_jobs.nodes.terms import sort
 from spark_jobs.nodes.terms.required_columns import RequiredColumns
 
@@ -103,8 +103,8 @@ class OutputConfig(NodeConfig):
 
     @property
     def looked_up(self) -> tuple[str, ...]:
-        """The sources in which the `references` rules of the output look up values."""
-        return tuple(each.references.source for each in self.validations if each.references is not None)
+        """The nodes in which the `references` rules of the output look up values."""
+        return referred_to(self.validations)
 
 
 _NAMING_TOKEN = re.compile(r"\{(?:stem|ext|seq(?::0\d{1,2})?)\}")

@@ -195,7 +195,7 @@ class OutputStep(node.Step):
 
     @property
     def record_properties(self) -> RecordProperties:
-        """Rules may refer to records of sources."""
+        """Rules may refer to records of other nodes."""
         return RecordProperties(looked_up=tuple(rows.input for rows in rules.referenced(self.name, self.rules)))
 
     @property

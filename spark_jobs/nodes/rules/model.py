@@ -217,6 +217,11 @@ class RuleConfig(Config):
         return _one_kind(value)
 
 
+def referred_to(configs: Sequence[RuleConfig]) -> tuple[str, ...]:
+    """The nodes that rules refer to, as they are written."""
+    return tuple(each.references.source for each in configs if each.references is not None)
+
+
 def bound(
     configs: Sequence[RuleConfig], row: Schema, scope: BindScope, source_of: Callable[[str], str] = str
 ) -> tuple[Rule, ...]:
@@ -286,16 +291,16 @@ def _references(
     """A rule `references`, if the columns of both sides exist and have comparable types."""
     given = config.references
     assert given is not None
-    if not scope.feeds:
-        message = f"`references` is a rule of outputs, and '{scope.name}' is a source"
-        report(scope, codes.E351, message, *path, help="write it under `validations` of the output of these records")
+    referred = scope.node_flow(given.source)
+    is_own = not scope.feeds and given.source == scope.name.rpartition("/")[2]
+    if referred is None and not is_own:
+        _report_unknown(given.source, scope, (*path, "source"))
         return
-    rows = scope.source_flow(given.source)
-    if rows is None:
-        hint = nearest.hint(given.source, scope.sources) or f"sources here: {', '.join(scope.sources) or 'none'}"
-        message = f"`references` needs a source, and '{given.source}' is none"
-        report(scope, codes.E351, message, *path, "source", help=hint)
+    if referred is None:
+        message = f"'{scope.name}' refers to its own records, which are known when all of them have passed its rules"
+        report(scope, codes.E351, message, *path, "source", help="write the rule under `validations` of an output")
         return
+    source, rows = referred
     to = given.to or given.columns
     if len(to) != len(given.columns):
         message = f"{len(given.columns)} columns refer to {len(to)}: each needs one"
@@ -318,7 +323,17 @@ def _references(
     )
     name = config.name or f"references: {', '.join(given.columns)}"
     severity = config.severity or Severity.ERROR
-    yield References(name, severity, config.message or "", source=rows.sources[0], matches=matches)
+    yield References(name, severity, config.message or "", source=source, matches=matches)
+
+
+def _report_unknown(name: str, scope: BindScope, path: tuple[str | int, ...]) -> None:
+    ports = [each for each in scope.nodes if each.startswith(f"{name}.")]
+    known = ports or scope.nodes
+    hint = "" if ports else nearest.hint(name, known)
+    message = f"`references` needs a source, or another node whose records go on, and '{name}' is none"
+    if ports:
+        message = f"'{name}' has several ports, and `references` needs one"
+    report(scope, codes.E351, message, *path, help=hint or f"nodes here: {', '.join(known) or 'none'}")
 
 
 def _suits(made: type[Measured], name: str, static: types.Type, scope: BindScope, path: tuple[str | int, ...]) -> bool:

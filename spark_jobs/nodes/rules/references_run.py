@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.nodes.records import batches
     from spark_jobs.nodes.rules.step import ReferencesStep
+    from spark_jobs.nodes.source.step import SourceStep
 
 
 @dataclass
 class MaterializeReferenced(materialize.Materialize):
-    """Materializes the columns of a source to which rules refer."""
+    """Materializes the columns to which rules refer."""
 
-    step: OutputStep
+    step: SourceStep | OutputStep
 
     def selected(self, batch: batches.Batch, port: int) -> pa.RecordBatch:
         assert self.provides is not None

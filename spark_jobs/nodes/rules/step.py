@@ -124,7 +124,7 @@ class UniqueIndex(Unique):
 
 @dataclass(frozen=True)
 class References(Rule):
-    """The values of some columns must occur in a record of `source`; `matches` pairs the columns.
+    """The values of some columns must occur in a record of `source`, which is a node or a port; `matches` pairs them.
 
     A record with a null among them satisfies the rule, as with SQL's foreign keys.
     """
@@ -332,7 +332,7 @@ class UniqueIndexStep(RuleStep):
 
 @dataclass(frozen=True)
 class ReferencesStep(RuleStep):
-    """Checks a rule `references` of the output `name`: records without a match among the rows break it.
+    """Checks a rule `references` of the source or output `name`: records without a match among the rows break it.
 
     Args:
         rule: the rule.
@@ -346,13 +346,13 @@ class ReferencesStep(RuleStep):
 
 
 def referenced(name: str, rules: Iterable[Rule]) -> tuple[Rows, ...]:
-    """The source records to which rules of a node refer, materialized by an earlier job, once for each source."""
+    """The records to which rules of a node refer, materialized by an earlier job, once for each node that has them."""
     sources = dict.fromkeys(rule.source for rule in rules if isinstance(rule, References))
     return tuple(Rows(name, source, "rows that a rule refers to, written down for every task") for source in sources)
 
 
 def referenced_columns(rules: Iterable[Rule], source: str) -> frozenset[str]:
-    """The columns of a source to which rules refer."""
+    """The columns of a node, or of its port, to which rules refer."""
     mine = (rule for rule in rules if isinstance(rule, References) and rule.source == source)
     return frozenset(match.there for rule in mine for match in rule.matches)
 

@@ -25,10 +25,12 @@ from spark_jobs.nodes.binding import (
 )
 from spark_jobs.nodes.records.columns import CORRELATION, META, UNDECLARED_MAP
 from spark_jobs.nodes.rules import model as rules
+from spark_jobs.nodes.rules import step as step_rules
 from spark_jobs.nodes.source import envelope, layout, network
 from spark_jobs.nodes.source.describe import DESCRIPTION
 from spark_jobs.nodes.source.model import ArrayMode, SourceConfig, TransportKind
 from spark_jobs.nodes.source.step import PROVENANCE, FileMatch, SourceStep
+from spark_jobs.nodes.terms.required_columns import RequiredColumns
 from spark_jobs.scan.bookmarks import Growth, Incremental
 
 if TYPE_CHECKING:
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.model import Config
     from spark_jobs.nodes.source.layout import Declared
     from spark_jobs.nodes.source.model import SourceColumnConfig
-    from spark_jobs.nodes.terms.required_columns import RequiredColumns
 
 
 def check(config: SourceConfig, scope: BindScope) -> None:
@@ -422,7 +423,8 @@ def _pending(config: SourceConfig, scope: BindScope) -> Any:
 
 
 def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
-    return ()
+    referred = step.record_properties.looked_up
+    return tuple(RequiredColumns(step_rules.referenced_columns(step.rules, each)) for each in referred)
 
 
 NODE = NodeType("source", Wiring.NONE, SourceConfig, bind, _reads, DESCRIPTION, check=check, parts=_parts)

@@ -34,7 +34,7 @@ from spark_jobs.nodes.model import (
     columns_listed,
     unfit,
 )
-from spark_jobs.nodes.rules.model import RuleConfig
+from spark_jobs.nodes.rules.model import RuleConfig, referred_to
 from spark_jobs.scan.bookmarks import Changed
 from spark_jobs.scan.network.endpoint import Strategy
 
@@ -264,6 +264,11 @@ class SourceConfig(NodeConfig):
         OnUnmappedConfig,
         BeforeValidator(_long_form("mode"), json_schema_input_type=OnUnmappedConfig | choice(OnUnmapped)),
     ] = OnUnmappedConfig(mode=OnUnmapped.AUTO_WIDEN)
+
+    @property
+    def looked_up(self) -> tuple[str, ...]:
+        """The nodes that its `references` rules look values up in."""
+        return referred_to(self.validations)
 
     @property
     def matchers(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from spark_jobs.formats.reading import SplitOutcome
 from spark_jobs.formats.typed import records
 from spark_jobs.nodes import materialize, memory, operator
 from spark_jobs.nodes.records import batches, columns, guarded
+from spark_jobs.nodes.rules import references_run
 from spark_jobs.nodes.source.record_origin import MaterializedOrigin, RecordOrigin
 from spark_jobs.nodes.source.split_origin import Pack, PackOrigin, SplitOrigin
 from spark_jobs.nodes.terms import shape
@@ -335,4 +336,8 @@ class ReadMaterialized(materialize.ReadMaterialized):
 
 
 #: The operators of a source by their roles.
-OPERATORS = {shape.Role.WHOLE: Source, shape.Role.READ_MATERIALIZED: ReadMaterialized}
+OPERATORS = {
+    shape.Role.WHOLE: Source,
+    shape.Role.READ_MATERIALIZED: ReadMaterialized,
+    shape.Role.BUILD: references_run.MaterializeReferenced,
+}

@@ -14,6 +14,7 @@ from spark_jobs.nodes import node
 from spark_jobs.nodes.records.columns import META
 from spark_jobs.nodes.rules import step as rules
 from spark_jobs.nodes.terms import shape
+from spark_jobs.nodes.terms.properties import RecordProperties
 from spark_jobs.scan import unpacking
 from spark_jobs.scan.compression import Compression
 from spark_jobs.scan.files import FormatError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.reader import Reader
     from spark_jobs.formats.typed.pruning import Test
     from spark_jobs.nodes.rules.step import Rule
+    from spark_jobs.nodes.terms.needs import Need
     from spark_jobs.nodes.terms.requirements import Requirements
     from spark_jobs.scan.bookmarks import Incremental
     from spark_jobs.scan.files import InputFile
@@ -160,6 +162,16 @@ class SourceStep(node.Step):
     def checked_rules(self) -> tuple[Rule, ...]:
         """The rules of its `validations`."""
         return self.rules
+
+    @property
+    def record_properties(self) -> RecordProperties:
+        """Rules may refer to records of other nodes."""
+        return RecordProperties(looked_up=tuple(rows.input for rows in rules.referenced(self.name, self.rules)))
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """The records that rules refer to."""
+        return (*super().needs, *rules.referenced(self.name, self.rules))
 
     def partitions(self, sizes: shape.Sizes) -> int:
         """The number of partitions for rules that compare records, by the size of the records."""

@@ -22,7 +22,7 @@ class RecordProperties:
         group_by: if output records are groups, the fields that the records of a group share; else None.
         partition_by: if each output record depends on a whole partition of the input, the fields that the records of a
             partition share; else None.
-        looked_up: the sources whose records the step reads in addition to its inputs.
+        looked_up: the nodes whose records the step reads in addition to its inputs, as `node` or `node.port`.
         inherited_keys: the columns that hold correlation keys of looked-up records, so that the output belongs to their
             groups as well: name, qualifier of the input, column there.
         may_multiply: there may be more output records than input records.
@@ -34,6 +34,11 @@ class RecordProperties:
     looked_up: tuple[str, ...] = ()
     inherited_keys: tuple[tuple[str, str, str], ...] = ()
     may_multiply: bool = False
+
+    @property
+    def looked_up_nodes(self) -> tuple[str, ...]:
+        """The nodes in `looked_up`, each once."""
+        return tuple(dict.fromkeys(each.partition(".")[0] for each in self.looked_up))
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def check(read: Document, wiring: Graph, found: Diagnostics) -> None:
         _, key, depth = reader.locate(read.tree, where)
         if depth == len(where):
             found.add(codes.W003.at(key, f"`{'.'.join(path)}` has no effect: {why}"))
-    looked_up = {name for node in wiring.nodes.values() if node.config is not None for name in node.config.looked_up}
+    looked_up = {name for names in wiring.lookups.values() for name in names}
     consumers = wiring.consumers()
     for name, node in wiring.nodes.items():
         ends = node.type.is_end or node.instance or name in looked_up

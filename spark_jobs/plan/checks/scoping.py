@@ -78,7 +78,13 @@ def init_nodes(bindings: Bindings) -> set[str]:
     """The nodes that declare the init phase, and all they depend on."""
     graph = bindings.graph
     declared = {name for name in graph.order if _is_init(graph.nodes[name])}
-    return declared.union(*(graph.ancestors(name) for name in declared))
+    found = declared.union(*(graph.ancestors(name) for name in declared))
+    while True:
+        # Sources that are read then wait for the records that their rules refer to.
+        referred = {read for name in found if graph.nodes[name].is_source for read in graph.lookups[name]}
+        if referred <= found:
+            return found
+        found = found.union(referred, *(graph.ancestors(name) for name in referred))
 
 
 def _is_init(node: NodeSource) -> bool:
@@ -110,7 +116,7 @@ def _check_init_windows(bindings: Bindings, init: set[str]) -> None:
         bound = bindings.bound.get(name)
         step = bound.step if bound is not None else None
         # The source that a node of the init phase looks up, which can only be for a window.
-        source = next(iter(step.record_properties.looked_up), None) if step is not None else None
+        source = next(iter(step.record_properties.looked_up_nodes), None) if step is not None else None
         if name not in init or source is None or source in init:
             continue
         readers = consumers[source]

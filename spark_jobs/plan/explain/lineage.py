@@ -65,11 +65,11 @@ def _trace(plan: Plan, node: str, column: str, known: dict[tuple[str, str], Deri
 def _made(plan: Plan, planned: PlannedNode, column: str, known: dict[tuple[str, str], Derivation]) -> Derivation:
     made = registry.described(planned.kind).trace(planned.step, column)
     found = next((one for one in planned.origins if one.column == column), None)
-    if not planned.inputs and column in CORRELATION:
+    if planned.is_source and column in CORRELATION:
         # The key is the field as it was read, whatever becomes of the field.
         column = CORRELATION.key(column)
     declared = f"this comes from {found.key} at {found.span}" if found else ""
-    if not planned.inputs and column not in planned.outputs[""]:
+    if planned.is_source and column not in planned.outputs[""]:
         declared = "undeclared"
     parents = [
         _trace(plan, *where, known) for number, name in made.reads for where in _givers(plan, planned, number, name)

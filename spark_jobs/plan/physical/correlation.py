@@ -74,7 +74,7 @@ def _feeding_mixed(plan: Plan, nodes: Mapping[str, NodeCorrelation]) -> set[str]
     waiting = [name for name, node in nodes.items() if node.mixes]
     while waiting:
         planned = plan.by_name[waiting.pop()]
-        looked_up = planned.step.record_properties.looked_up if planned.step else ()
+        looked_up = planned.step.record_properties.looked_up_nodes if planned.step else ()
         parents = {
             *(edge.node for edge in planned.inputs),
             *upstream.awaited(planned),
@@ -95,7 +95,7 @@ def _at(
     """Correlation at a node whose inputs are known."""
     mine = known[planned.name]
     is_mixing = mine.grouping is Grouping.RELAXED
-    if not planned.inputs:
+    if planned.is_source:
         columns = tuple(CORRELATION.of(field) for field in mine.fields)
         own = [GroupKey((planned.name,), mine.fields, columns=columns)] if mine.fields else []
         return NodeCorrelation(tuple(own), kinds, whole=frozenset([planned.name]))
@@ -244,9 +244,9 @@ def _dependency(
     if met := [*_met(planned), *setting]:
         depth += 1
         sources |= _sources(met, nodes)
-    if planned.step is not None and planned.step.record_properties.looked_up:
+    if planned.step is not None and planned.step.record_properties.looked_up_nodes:
         depth = max(depth, 1)
-        sources |= {*planned.step.record_properties.looked_up}
+        sources |= _sources(planned.step.record_properties.looked_up_nodes, nodes)
     if not _groups(planned):
         return _Dependency(depth, sources, depth, sources)
     of_groups = _sources([edge.node for edge in upstream.streams(planned)], nodes)
@@ -264,7 +264,8 @@ def _met(planned: PlannedNode) -> list[str]:
     streams = upstream.streams(planned)
     if any(isinstance(phase, shape.ShufflePhase) for phase in planned.step.phases(1)):
         # Records of a source meet each other where it has rules about them.
-        return [edge.node for edge in planned.inputs] or [planned.name]
+        own = [planned.name] if planned.is_source else []
+        return [*own, *(edge.node for edge in planned.inputs)]
     return [edge.node for edge in planned.inputs if edge not in streams]
 
 

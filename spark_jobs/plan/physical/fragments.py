@@ -273,7 +273,7 @@ class _Builder:
             self._connect(planned, number, members, ops)
         for name in self._newly_materialized(members):
             self._materialize(self.plan.by_name[name], ops)
-        sources = tuple(p.name for p in self.plan.nodes if not p.inputs and p.name in members - self.materialized)
+        sources = tuple(p.name for p in self.plan.nodes if p.is_source and p.name in members - self.materialized)
         return Job(number, sources, ops, tuple(exchanges))
 
     def _numbers(self) -> dict[str, int]:

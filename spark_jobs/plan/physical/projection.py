@@ -42,7 +42,7 @@ def prune(
         members[planned.name] |= _system(programs.get(planned.name, []), "after")
         for edge in planned.inputs:
             takers[edge.node].append(planned.step)
-        for name in planned.step.record_properties.looked_up if planned.step is not None else ():
+        for name in planned.step.record_properties.looked_up_nodes if planned.step is not None else ():
             takers[name].append(planned.step)
         if planned.step is None:
             continue
@@ -112,7 +112,7 @@ def _system(programs: list[Compiled], part: str) -> set[str]:
 def _upstream_names(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> Upstream:
     everything = _upstream(planned, nodes, lambda each: list(each.inputs))
     streams = _upstream(planned, nodes, upstream.streams)
-    sources = frozenset(name for name in everything if not nodes[name].inputs)
+    sources = frozenset(name for name in everything if nodes[name].is_source)
     return Upstream(frozenset(everything), sources, sources & streams)
 
 
@@ -121,7 +121,7 @@ def _shown(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> frozenset[
     above = [nodes[name] for name in _upstream(planned, nodes, upstream.streams)]
     if all(each.step is None or each.step.record_properties.group_by is None for each in above):
         return frozenset()
-    return frozenset(column for each in nodes.values() if not each.inputs for column in _columns(each))
+    return frozenset(column for each in nodes.values() if each.is_source for column in _columns(each))
 
 
 def _columns(planned: PlannedNode) -> set[str]:

@@ -95,7 +95,7 @@ def volumes(plan: Plan, sources: Mapping[str, Discovered]) -> dict[str, int | No
     """The bytes of the files that each node's records come from; None if that is not known before a run."""
     found: dict[str, int | None] = {}
     for planned in plan.nodes:
-        if not planned.inputs:
+        if planned.is_source:
             found[planned.name] = sources[planned.name].bytes if planned.name in sources else None
         else:
             given = [found[edge.node] for edge in planned.inputs]

@@ -1,6 +1,6 @@
-"""Staging tables: where records of an output wait that go into a table, until the run publishes them.
+"""Staging tables: they hold the records of an output for a database table until the run publishes them.
 
-What the package of such a format has for them is its module `loading.py` (`Loader`).
+Each kind of database implements `Loader` in its module `loading.py`.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Staging:
-    """A staging table, as its note says.
+    """A staging table, as described by its note.
 
     Args:
         schema: the schema that it is in.
         name: its name.
         run: the execution id.
-        connection: the name of the connection that the run reaches it by.
-        target: the table that gets its rows, as statements have it.
+        connection: the name of the run's connection.
+        target: the qualified, quoted name of the table that gets its rows.
         mode: `insert`, `upsert` or `replace`.
         keys: the key columns of upserts.
-        columns: the columns that are written, each with the SQL expression of its staged value.
-        rows: how many rows it has once it is filled; -1 before.
-        home: where the run decides, as JSON has addresses; None where it decides by itself, or has not prepared yet.
+        columns: the written columns, each with the SQL expression of its staged value.
+        rows: the number of its rows once it is filled; -1 before.
+        home: the address of the run's journal as JSON; None if the database is the run's only output, or if the run has
+            not prepared yet.
         quote: the quote character around names in statements of the database.
     """
 
@@ -53,18 +54,18 @@ class Staging:
 
     @property
     def table(self) -> str:
-        """Its name as statements have it."""
+        """Its qualified, quoted name."""
         mark = self.quote
         return ".".join(f"{mark}{each.replace(mark, mark * 2)}{mark}" for each in (self.schema, self.name))
 
     @property
     def comment(self) -> str:
-        """The text of its note, which PostgreSQL keeps as a comment."""
+        """The text of its note, which PostgreSQL stores as the table's comment."""
         return json.dumps({key: value for key, value in asdict(self).items() if key not in ("schema", "name")})
 
     @classmethod
     def of(cls, schema: str, name: str, comment: str) -> Staging | None:
-        """The one that a note is about; None where it is about something else."""
+        """The staging table that a note describes; None if the text is no such note."""
         try:
             found = json.loads(comment)
             keys, columns = tuple(found.pop("keys")), tuple((column, text) for column, text in found.pop("columns"))
@@ -87,25 +88,25 @@ class TableWriter(ColumnWriter, Protocol):
 class Loader(Protocol):
     """Moves rows into staging tables, and from there into their tables.
 
-    `opened` is a transaction. All functions raise FormatError (E911) where the database refuses or fails. What a
-    database cannot do within its transaction, such as dropping a table, is done once it is committed: a staging table
-    without a note is none any more.
+    A `transaction` yields a session, which most other functions take. All functions raise FormatError (E911) if the
+    database refuses or fails. Some databases cannot drop a table within a transaction: there the transaction removes
+    the note of the staging table, which marks it as finished, and the table is dropped after the commit.
     """
 
-    #: Whether all machines reach the database; else the process of the driver fills its staging tables.
+    #: Whether tasks fill staging tables, because all machines can connect to the database; else the driver fills them.
     IS_FILLED_BY_TASKS: bool
 
     def look(self, connection: Connection, options: Any) -> Any:
-        """Options of an output that know their table (`options.target.relation`); Unfit where it is not to be had."""
+        """The options of an output, completed by its table (`options.target.relation`); Unfit if that is impossible."""
 
-    def opened(self, connection: Connection, name: str = "") -> AbstractContextManager[Any]:
-        """A transaction that is committed at the end, and rolled back where something fails."""
+    def transaction(self, connection: Connection, name: str = "") -> AbstractContextManager[Any]:
+        """A transaction that is committed at the end, and rolled back on errors."""
 
     def tried(self, connection: Connection) -> AbstractContextManager[Any]:
         """A transaction that is rolled back in any case, after all constraints have been checked."""
 
-    def held(self, connection: Connection, run_name: str, name: str) -> Any:
-        """A sign that a run lives, valid until it is closed; None if something else shows that."""
+    def lock_run(self, connection: Connection, run_name: str, name: str) -> Any:
+        """Take the lock that marks a run as alive, until the result is closed; None if another session has it."""
 
     def begin(
         self, connection: Connection, options: Any, run_name: str, number: int, schema: pa.Schema
@@ -115,31 +116,31 @@ class Loader(Protocol):
     def fill(
         self, connection: Connection, staging: Staging, part: int, batches: Iterable[pa.RecordBatch], schema: pa.Schema
     ) -> int:
-        """Put the rows of a part into a staging table, once however often this is tried; gives their number."""
+        """Put the rows of a part into a staging table, and return their number. A second attempt adds no row twice."""
 
     def note(self, found: Any, staging: Staging) -> None:
-        """Write the note of a staging table: how it is published, and its run's home."""
+        """Write the note of a staging table: how it is published, and the home of its run."""
 
     def keep(self, found: Any, staging: Staging) -> None:
-        """Have a staging table outlive the server."""
+        """Make a staging table survive a crash of the server."""
 
-    def alone(self, found: Any, run_name: str, connection: str) -> None:
+    def lock_publication(self, found: Any, run_name: str, connection: str) -> None:
         """Lock a run's staged rows against publication and removal by others until the transaction ends."""
 
     def publish(self, found: Any, staging: Staging) -> None:
         """Put the rows of a staging table into its table, and remove it."""
 
     def is_twice(self, problem: FormatError) -> bool:
-        """Whether the database has refused a value that it has already."""
+        """Whether the database has refused a value because it has it already."""
 
-    def moved(self, found: Any) -> int | None:
-        """Count the rows of the table that come from a staging table being published; None: only the database knows."""
+    def published_rows(self, found: Any) -> int | None:
+        """The number of rows published so far from the staging table; None if a single statement publishes them all."""
 
     def drop(self, found: Any, staging: Staging) -> None:
         """Remove a staging table."""
 
-    def left(self, found: Any) -> list[Staging]:
-        """The staging tables of all runs that this connection may settle."""
+    def all_stagings(self, found: Any) -> list[Staging]:
+        """The staging tables of all runs that this session may complete or remove."""
 
-    def left_of(self, found: Any, run_name: str, connection: str) -> list[Staging]:
-        """The staging tables of a run. Raises FormatError also if some belong to somebody else."""
+    def stagings_of(self, found: Any, run_name: str, connection: str) -> list[Staging]:
+        """The staging tables of a run. Also raises FormatError if one of them belongs to another user."""

@@ -100,9 +100,9 @@ class Hdfs:
         found = self._status(location)
         if found is None:
             return None
-        told, now = found
-        age_s = parsedate_to_datetime(now).timestamp() - told["modificationTime"] / 1000 if now else 0.0
-        return ObjectInfo(_version(told), told["length"], age_s, self._marked(location, told))
+        status, now = found
+        age_s = parsedate_to_datetime(now).timestamp() - status["modificationTime"] / 1000 if now else 0.0
+        return ObjectInfo(_version(status), status["length"], age_s, self._marked(location, status))
 
     def get(self, location: Location) -> bytes | None:
         return writing.small(self, location)
@@ -320,7 +320,7 @@ class Hdfs:
         wanted = {"xattr.name": _ATTRIBUTE, "xattr.value": f'"{mark}"', "flag": "CREATE,REPLACE"}
         self._asked("PUT", "SETXATTR", place, wanted)
 
-    def _marked(self, location: Location, told: Mapping[str, Any]) -> str:
+    def _marked(self, location: Location, status: Mapping[str, Any]) -> str:
         """The mark of the file that was looked at; empty where it has none, or is another one by now."""
         try:
             answer = self._asked("GET", "GETXATTRS", location, {"encoding": "text"})
@@ -328,8 +328,8 @@ class Hdfs:
             if error.kind is not Kind.MISSING:
                 raise
             return ""
-        found = {each["name"]: each["value"] for each in answer.told["XAttrs"]}.get(_ATTRIBUTE)
-        if not found or self._known_version(location) != _version(told):
+        found = {each["name"]: each["value"] for each in answer.body["XAttrs"]}.get(_ATTRIBUTE)
+        if not found or self._known_version(location) != _version(status):
             return ""
         return str(found).strip('"')
 
@@ -348,7 +348,7 @@ class Hdfs:
                 text = "a folder has this name: remove it, or write to another name"
                 raise StoreError(Kind.TAKEN, text, str(target)) from error
             raise StoreError(error.kind, error.message, str(target)) from error
-        if answer.told is None or answer.told.get("boolean", True):
+        if answer.body is None or answer.body.get("boolean", True):
             return
         # HttpFS, which says no more than that it has not done it.
         if self._status(source) is None:
@@ -383,13 +383,13 @@ class Hdfs:
             if error.kind is not Kind.MISSING:
                 raise
             return None
-        told = answer.told["FileStatus"]
-        return None if told["type"] != "FILE" else (told, answer.date)
+        status = answer.body["FileStatus"]
+        return None if status["type"] != "FILE" else (status, answer.date)
 
     def _is_folder(self, location: Location) -> bool:
         with suppress(StoreError):
-            told = self._asked("GET", "GETFILESTATUS", location).told
-            return bool(told["FileStatus"]["type"] == "DIRECTORY")
+            body = self._asked("GET", "GETFILESTATUS", location).body
+            return bool(body["FileStatus"]["type"] == "DIRECTORY")
         return False
 
     def _listed(self, folder: Location, start: str) -> Iterator[list[dict[str, Any]]]:
@@ -414,8 +414,8 @@ class Hdfs:
         """Get a page of the entries of a folder after a name, and the number of entries that remain."""
         try:
             # The documentation has a capital in it, which servers ignore.
-            told = self._asked("GET", "LISTSTATUS_BATCH", folder, {"startafter": after} if after else {}).told
-            listing = told["DirectoryListing"]
+            body = self._asked("GET", "LISTSTATUS_BATCH", folder, {"startafter": after} if after else {}).body
+            listing = body["DirectoryListing"]
             page, left = listing["partialListing"]["FileStatuses"]["FileStatus"], listing["remainingEntries"]
             if not page or page[0]["pathSuffix"].encode() > after.encode():
                 return page, left
@@ -423,7 +423,7 @@ class Hdfs:
             if error.kind is not Kind.UNSUPPORTED:
                 raise
         # A server that knows no pages gives everything at once.
-        entries = self._asked("GET", "LISTSTATUS", folder).told["FileStatuses"]["FileStatus"]
+        entries = self._asked("GET", "LISTSTATUS", folder).body["FileStatuses"]["FileStatus"]
         return [each for each in entries if each["pathSuffix"].encode() > after.encode()], 0
 
     def _removed(self, location: Location) -> None:
@@ -474,12 +474,12 @@ def _is_hidden(place: Location) -> bool:
     return any(each.startswith(_HIDDEN) for each in place.key.split("/"))
 
 
-def _version(told: Mapping[str, Any]) -> str:
-    return f"{told.get('fileId', 0)}-{told['length']}-{told['modificationTime']}"
+def _version(status: Mapping[str, Any]) -> str:
+    return f"{status.get('fileId', 0)}-{status['length']}-{status['modificationTime']}"
 
 
-def _object(location: Location, told: Mapping[str, Any]) -> Object:
-    return Object(location, told["length"], told["modificationTime"] * 1_000_000, _version(told))
+def _object(location: Location, status: Mapping[str, Any]) -> Object:
+    return Object(location, status["length"], status["modificationTime"] * 1_000_000, _version(status))
 
 
 def _names(tags: Sequence[str]) -> list[tuple[str, int]]:

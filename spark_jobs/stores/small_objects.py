@@ -22,7 +22,7 @@ class TooLarge(Exception):
 
 
 @dataclass
-class _Reach:
+class _Access:
     """The settings of stores, resolved when the first one is reached, and the objects that have been looked up."""
 
     settings: Callable[[], StoreSettings]
@@ -35,7 +35,7 @@ class _Reach:
         return self.resolved
 
 
-_REACH: ContextVar[_Reach | None] = ContextVar("reach", default=None)
+_ACCESS: ContextVar[_Access | None] = ContextVar("reach", default=None)
 
 
 @contextmanager
@@ -47,23 +47,23 @@ def reached(settings: Callable[[], StoreSettings]) -> Iterator[None]:
     Args:
         settings: gives the settings; called at most once, when the first object is reached.
     """
-    if _REACH.get() is not None:
+    if _ACCESS.get() is not None:
         yield
         return
-    before = _REACH.set(_Reach(settings))
+    before = _ACCESS.set(_Access(settings))
     try:
         yield
     finally:
-        _REACH.reset(before)
+        _ACCESS.reset(before)
 
 
-def _reach() -> _Reach:
-    return _REACH.get() or _Reach(StoreSettings)
+def _access() -> _Access:
+    return _ACCESS.get() or _Access(StoreSettings)
 
 
 def settings() -> StoreSettings:
     """Give the resolved settings with which this process reaches stores."""
-    return _reach().stores()
+    return _access().stores()
 
 
 def is_there(location: Location) -> bool:
@@ -72,7 +72,7 @@ def is_there(location: Location) -> bool:
     Raises:
         StoreError: its store does not say.
     """
-    return bool(location.name) and _described(_reach(), location) is not None
+    return bool(location.name) and _described(_access(), location) is not None
 
 
 def read(location: Location, most_bytes: int) -> bytes:
@@ -90,23 +90,23 @@ def read(location: Location, most_bytes: int) -> bytes:
 
     if not location.name:
         raise StoreError(Kind.MISSING, "it is a folder; write the key of a file", str(location))
-    reach = _reach()
-    found = _described(reach, location)
+    access = _access()
+    found = _described(access, location)
     if found is None:
         # Asked for a list, a store says where the bucket is the reason.
-        found = globs.named(str(location), reach.stores())
+        found = globs.named(str(location), access.stores())
     if found is None:
         raise StoreError(Kind.MISSING, "no such object; check its key, character by character", str(location))
     if found.size > most_bytes:
         raise TooLarge(str(location))
     if not found.size:
         return b""
-    return opening.store(location.scheme, reach.stores()).fetch(location, 0, found.size, found.version)
+    return opening.store(location.scheme, access.stores()).fetch(location, 0, found.size, found.version)
 
 
-def _described(reach: _Reach, location: Location) -> Object | None:
+def _described(access: _Access, location: Location) -> Object | None:
     from spark_jobs.stores import opening
 
-    if location not in reach.known:
-        reach.known[location] = opening.store(location.scheme, reach.stores()).describe(location)
-    return reach.known[location]
+    if location not in access.known:
+        access.known[location] = opening.store(location.scheme, access.stores()).describe(location)
+    return access.known[location]

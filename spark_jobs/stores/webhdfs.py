@@ -58,7 +58,7 @@ class Answer:
     data: bytes
 
     @property
-    def told(self) -> Any:
+    def body(self) -> Any:
         """The body, as JSON; None where there is none."""
         return json.loads(self.data) if self.data.strip() else None
 
@@ -268,8 +268,8 @@ def _standby(location: Location) -> str:
 def _exception(answer: Answer) -> tuple[str, str]:
     """Give the name of Hadoop's exception and its message, in one line; the name is empty where there is none."""
     try:
-        told = json.loads(answer.data)["RemoteException"]
-        return str(told["exception"]), " ".join(str(told.get("message") or "").split("\n")[0].split())
+        remote = json.loads(answer.data)["RemoteException"]
+        return str(remote["exception"]), " ".join(str(remote.get("message") or "").split("\n")[0].split())
     except (ValueError, KeyError, TypeError):
         return "", " ".join(answer.data[:200].decode("utf-8", "replace").split())
 

@@ -589,8 +589,8 @@ def _dated(name: str, core: Counter[str], of_text: dict[str, list[str]], evidenc
 
 def _by_evidence(core: Counter[str], texts: dict[str, list[str]]) -> str | None:
     """A text whose day and month only other columns tell; None where the column itself does."""
-    told = set().union(*_marks_of_orders(core))
-    return next((text for text in _of_either_order(texts) if _mark(text) not in told), None)
+    decided = set().union(*_marks_of_orders(core))
+    return next((text for text in _of_either_order(texts) if _mark(text) not in decided), None)
 
 
 def _perhaps_year_first(texts: dict[str, list[str]]) -> Remark | None:

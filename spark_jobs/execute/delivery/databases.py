@@ -88,7 +88,7 @@ class Tables:
         Raises:
             FormatError: the database refuses or fails, or another process has the same run (E911).
         """
-        self._alive = _loader(self.connection).held(self.connection, self.run, self.connection.name)
+        self._alive = _loader(self.connection).lock_run(self.connection, self.run, self.connection.name)
         if self._alive is None:
             raise self.connection.failed(f"another process of the run {self.run} is still connected: end it first")
 
@@ -99,7 +99,7 @@ class Tables:
         if home is None:
             return
         self.stagings = [replace(each, home=home.as_json()) for each in self.stagings]
-        with self._as_refusals(), loader.opened(self.connection) as found:
+        with self._as_refusals(), loader.transaction(self.connection) as found:
             for each in self.stagings:
                 # The run counts once its home has decided. From then on the rows must survive a crash of the server.
                 loader.keep(found, each)
@@ -115,7 +115,7 @@ class Tables:
         loader = _loader(self.connection)
         is_asked = False
         try:
-            with loader.opened(self.connection) as found:
+            with loader.transaction(self.connection) as found:
                 here = self._left(found)
                 for each in self.stagings:
                     if each.table in here:
@@ -150,7 +150,7 @@ class Tables:
         loader = _loader(self.connection)
 
         def detail() -> str:
-            moved = loader.moved(found)
+            moved = loader.published_rows(found)
             done = "" if moved is None else f"{moved:,} of "
             return f"publishing {done}{staging.rows:,} records into {staging.target}"
 
@@ -162,8 +162,8 @@ class Tables:
 
     def _left(self, found: Any) -> set[str]:
         loader = _loader(self.connection)
-        loader.alone(found, self.run, self.connection.name)
-        return {each.table for each in loader.left_of(found, self.run, self.connection.name)}
+        loader.lock_publication(found, self.run, self.connection.name)
+        return {each.table for each in loader.stagings_of(found, self.run, self.connection.name)}
 
     def _is_there_after(self, problem: FormatError) -> bool:
         """True if a commit that returned an error has happened.
@@ -183,7 +183,7 @@ class Tables:
     def is_completed(self) -> bool:
         """See `Participant`."""
         loader = _loader(self.connection)
-        with _as_os_errors(), loader.opened(self.connection) as found:
+        with _as_os_errors(), loader.transaction(self.connection) as found:
             return not self._left(found)
 
     def give_up(self) -> None:
@@ -213,9 +213,9 @@ class LeftTables:
     def complete(self) -> None:
         """See `DeadParticipant`."""
         loader = _loader(self.connection)
-        with _as_os_errors(), loader.opened(self.connection) as found:
-            loader.alone(found, self.run, self.connection.name)
-            for each in loader.left_of(found, self.run, self.connection.name):
+        with _as_os_errors(), loader.transaction(self.connection) as found:
+            loader.lock_publication(found, self.run, self.connection.name)
+            for each in loader.stagings_of(found, self.run, self.connection.name):
                 if each.home == self.home.as_json():
                     loader.publish(found, each)
 
@@ -311,9 +311,9 @@ def recover(connection: Connection, reach: Reach, target: str | None = None) -> 
             (E911).
     """
     loader = _loader(connection)
-    with loader.opened(connection) as found:
+    with loader.transaction(connection) as found:
         runs: dict[tuple[str, str], list[Staging]] = {}
-        for each in loader.left(found):
+        for each in loader.all_stagings(found):
             runs.setdefault((each.run, each.connection), []).append(each)
     for (run, name), stagings in runs.items():
         try:
@@ -337,7 +337,7 @@ def _recover_run(connection: Connection, run: str, name: str, stagings: list[Sta
         if joint.resolve(home, reach) is Answer.RESOLVED:
             _remove(connection, run, name, partial(_is_of, home))
         return
-    alive = _loader(connection).held(connection, run, name)
+    alive = _loader(connection).lock_run(connection, run, name)
     if alive is not None:
         try:
             _remove(connection, run, name, lambda each: each.home is None)
@@ -390,7 +390,7 @@ def load(
             else:
                 counts = [fill(item) for item in items]
             staging = replace(staging, rows=sum(counts))
-            with loader.opened(connection, staging.target) as found:
+            with loader.transaction(connection, staging.target) as found:
                 loader.note(found, staging)
             tables.stagings.append(staging)
             tables.is_compared &= step.options.is_checked_upstream or not _indexes(step)
@@ -438,8 +438,8 @@ def _remove(connection: Connection, run: str, name: str, chosen: Callable[[Stagi
         OSError: the database refuses or fails.
     """
     loader = _loader(connection)
-    with _as_os_errors(), loader.opened(connection) as found:
-        loader.alone(found, run, name)
-        for each in loader.left_of(found, run, name):
+    with _as_os_errors(), loader.transaction(connection) as found:
+        loader.lock_publication(found, run, name)
+        for each in loader.stagings_of(found, run, name):
             if chosen(each):
                 loader.drop(found, each)

@@ -125,8 +125,8 @@ class DatabaseWriter(TypedWriter):
             yield self._failure(at if good is None else good[at].as_py(), detail, found, names)
 
     def _failure(self, row: int, detail: str, found: pa.RecordBatch, names: tuple[str, ...]) -> RowFailure:
-        told = [found.column(name)[row].as_py() for name in names if name in found.schema.names]
-        value = ", ".join(map(str, told)) if len(told) > 1 else next(iter(told), None)
+        values = [found.column(name)[row].as_py() for name in names if name in found.schema.names]
+        value = ", ".join(map(str, values)) if len(values) > 1 else next(iter(values), None)
         table = f"table {self._options.table}"
         if names:
             shown = f"column '{names[0]}'" if len(names) == 1 else f"columns {', '.join(names)}"

@@ -126,10 +126,10 @@ def put(
     batch = pa.RecordBatch.from_arrays(arrays, schema=writer.schema)
     refused = {failure.row: failure.failure.detail for failure in writer._refused(batch)}
     taken = batch.take(pa.array([at for at in range(len(found)) if at not in refused], pa.int64()))
-    with closing(loading.held(connection, run, connection.name)):
+    with closing(loading.lock_run(connection, run, connection.name)):
         staging = loading.begin(connection, known, run, 0, writer.schema)
         count = loading.fill(connection, staging, 0, [taken], writer.schema)
-        with loading.opened(connection) as session:
+        with loading.transaction(connection) as session:
             loading.publish(session, replace(staging, rows=count))
     return refused
 

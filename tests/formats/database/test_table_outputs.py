@@ -153,7 +153,7 @@ def test_a_part_that_comes_again_counts_once(postgres: Database) -> None:
             for at in (first, first + 10)
         ]
         assert loading.fill(connection, staging, part, batches, schema) == 20
-    with loading.opened(connection) as found:
+    with loading.transaction(connection) as found:
         loading.publish(found, replace(staging, rows=40))
     assert postgres.run("SELECT array_agg(id) FROM t") == [([*range(20), *range(100, 120)],)]
 
@@ -631,12 +631,12 @@ def test_a_staging_table_of_another_role_says_nothing(warehouse: Warehouse, post
             patched.setenv("CLINKER_CONNECTION_WAREHOUSE", uri)
             warehouse.write([{"id": 1}], "id: int")
         assert warehouse.staged == [(name,)]
-        with loading.opened(connections.Connection("warehouse", uri)) as found:
-            assert loading.left(found) == []
+        with loading.transaction(connections.Connection("warehouse", uri)) as found:
+            assert loading.all_stagings(found) == []
             with pytest.raises(FormatError, match="belongs to another role"):
-                loading.left_of(found, "x", "warehouse")
-        with loading.opened(connections.Connection("warehouse", postgres.uri)) as found:
-            assert loading.left(found) == []  # not even a superuser is told what to do by others
+                loading.stagings_of(found, "x", "warehouse")
+        with loading.transaction(connections.Connection("warehouse", postgres.uri)) as found:
+            assert loading.all_stagings(found) == []  # not even a superuser is told what to do by others
     finally:
         postgres.run(f"DROP OWNED BY w, {role};\nDROP ROLE w;\nDROP ROLE {role}")
 

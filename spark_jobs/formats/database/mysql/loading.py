@@ -157,8 +157,8 @@ def _is_mariadb(found: Session) -> bool:
 
 
 @contextmanager
-def opened(connection: Connection, name: str = "", *, isolation: str = "REPEATABLE READ") -> Iterator[Session]:
-    """A session with a transaction that is committed at the end, and rolled back where something fails.
+def transaction(connection: Connection, name: str = "", *, isolation: str = "REPEATABLE READ") -> Iterator[Session]:
+    """A session with a transaction that is committed at the end, and rolled back on errors.
 
     Raises:
         FormatError: the database refuses or fails (E911).
@@ -214,14 +214,14 @@ def tried(connection: Connection) -> Iterator[Session]:
     Raises:
         FormatError: the database refuses or fails (E911).
     """
-    with opened(connection) as found:
+    with transaction(connection) as found:
         yield found
         run(found, "ROLLBACK")
         found.published.clear()
 
 
-def held(connection: Connection, run_name: str, name: str) -> Session | None:
-    """A session with the lock of a run; None where another one has it.
+def lock_run(connection: Connection, run_name: str, name: str) -> Session | None:
+    """A session that holds the lock of a live run; None if another session holds it.
 
     Args:
         connection: where.
@@ -275,7 +275,7 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
         format.Unfit: there is no such table, or the run may not write it as it is to.
     """
     wanted = relation_of(options.table)
-    with opened(connection, options.table) as found:
+    with transaction(connection, options.table) as found:
         known = run(found, _RELATION, *wanted)
         if not known:
             raise format.Unfit(f"there is no table `{options.table}`, or no right to see it")
@@ -506,7 +506,7 @@ def begin(
     definitions = [column_definition(known[each.name]) for each in schema]
     definitions += [f"{_PART} bigint NOT NULL", f"{_ROW} bigint NOT NULL", f"{_NOTE} longtext CHARACTER SET utf8mb4"]
     definitions.append(f"PRIMARY KEY ({_PART}, {_ROW})")
-    with opened(connection, staging.target) as found:
+    with transaction(connection, staging.target) as found:
         run(found, f"CREATE TABLE {staging.table} ({', '.join(definitions)}) ENGINE=InnoDB")
         relation = _in_pattern(staging.table)
         run(found, f"INSERT INTO {relation} ({_PART}, {_ROW}, {_NOTE}) VALUES (-1, 0, %s)", staging.comment)
@@ -514,7 +514,7 @@ def begin(
 
 
 def note(found: Session, staging: Staging) -> None:
-    """Write down whose a staging table is."""
+    """Write the note of a staging table."""
     run(found, f"UPDATE {_in_pattern(staging.table)} SET {_NOTE} = %s WHERE {_PART} = -1", staging.comment)
 
 
@@ -524,7 +524,7 @@ def _in_pattern(name: str) -> str:
 
 
 def keep(found: Session, staging: Staging) -> None:
-    """Have a staging table outlive the server: tables of InnoDB do."""
+    """Nothing to do: InnoDB tables survive a crash of the server."""
 
 
 def drop(found: Session, staging: Staging) -> None:
@@ -535,7 +535,7 @@ def drop(found: Session, staging: Staging) -> None:
 def fill(
     connection: Connection, staging: Staging, part: int, batches: Iterable[pa.RecordBatch], schema: pa.Schema
 ) -> int:
-    """Put the rows of a part into a staging table, once however often this is tried; gives their number.
+    """Put the rows of a part into a staging table, and return their number. A repeated attempt adds no row twice.
 
     Raises:
         FormatError: the database refuses or fails (E911).
@@ -552,7 +552,7 @@ def fill(
                 yield f"({','.join(each)},{part},{count})"
                 count += 1
 
-    with opened(connection, staging.target, isolation="READ COMMITTED") as found:
+    with transaction(connection, staging.target, isolation="READ COMMITTED") as found:
         # Another attempt at the same part may be on its way: it waits here, and its rows are seen once it is done.
         _lock(found, f"clinker_part_{_digest(staging.run, staging.table, str(part))}", staging.target)
         run(found, f"DELETE FROM {staging.table} WHERE {_PART} = {part}")
@@ -584,8 +584,8 @@ def statements_of(start: str, lines: Iterable[str], most_bytes: int | None) -> I
         yield start + ",".join(held)
 
 
-def alone(found: Session, run_name: str, connection: str) -> None:
-    """Take the publication lock of a run until the session ends: nobody else publishes or removes its rows."""
+def lock_publication(found: Session, run_name: str, connection: str) -> None:
+    """Take the publication lock of a run until the session ends: no other session publishes or removes its rows."""
     _lock(found, f"clinker_publish_{_digest(run_name, connection)}", connection)
 
 
@@ -601,7 +601,7 @@ def publish(found: Session, staging: Staging) -> None:
             staging.target,
             FAILED,
         )
-    with _about(staging):
+    with _translated_publication_errors(staging):
         for text in statements(staging):
             run(found, text)
     run(found, f"DELETE FROM {staging.table} WHERE {_PART} = -1")
@@ -613,13 +613,13 @@ def is_twice(problem: FormatError) -> bool:
     return f"({_TWICE})" in problem.message
 
 
-def moved(found: Any) -> int | None:
-    """See `formats/staging.py:Loader`: a single statement moves all."""
+def published_rows(found: Any) -> int | None:
+    """See `formats/staging.py:Loader`: a single statement publishes all rows."""
 
 
 @contextmanager
-def _about(staging: Staging) -> Iterator[None]:
-    """Translate errors of the driver: name the table, and say why a record was not refused earlier."""
+def _translated_publication_errors(staging: Staging) -> Iterator[None]:
+    """Translates errors of the driver: the message names the table, and says why no check has refused the record."""
     import pymysql
 
     try:
@@ -664,13 +664,13 @@ def statements(staging: Staging) -> list[str]:
     return [*([change] if others else []), add]
 
 
-def left(found: Session) -> list[Staging]:
-    """The staging tables of all runs that this user sees; those without a note are dropped, unless their run lives."""
+def all_stagings(found: Session) -> list[Staging]:
+    """The staging tables of all runs that this user sees. Drops tables without a note, unless their run is alive."""
     return [*_noted(found, _PREFIX)]
 
 
-def left_of(found: Session, run_name: str, connection: str) -> list[Staging]:
-    """The staging tables that a run has left in a connection, and that are not done with."""
+def stagings_of(found: Session, run_name: str, connection: str) -> list[Staging]:
+    """The unfinished staging tables of a run in a connection."""
     return [
         staging
         for staging in _noted(found, name_of(run_name, connection), is_own=True)

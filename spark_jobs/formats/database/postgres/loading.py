@@ -158,8 +158,8 @@ def lock_of(*names: str) -> int:
 
 
 @contextmanager
-def opened(connection: Connection, name: str = "") -> Iterator[Any]:
-    """A connection with a transaction that is committed at the end, and rolled back where something fails.
+def transaction(connection: Connection, name: str = "") -> Iterator[Any]:
+    """A connection with a transaction that is committed at the end, and rolled back on errors.
 
     Raises:
         FormatError: the database refuses or fails (E911).
@@ -201,14 +201,14 @@ def tried(connection: Connection) -> Iterator[Any]:
     Raises:
         FormatError: the database refuses or fails (E911).
     """
-    with opened(connection) as found:
+    with transaction(connection) as found:
         yield found
         run(found, "SET CONSTRAINTS ALL IMMEDIATE")
         found.rollback()
 
 
-def held(connection: Connection, run_name: str, name: str) -> Any:
-    """A session with the lock of a run; None where another one has it.
+def lock_run(connection: Connection, run_name: str, name: str) -> Any:
+    """A session that holds the lock of a live run; None if another session holds it.
 
     Args:
         connection: where.
@@ -254,7 +254,7 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
         FormatError: the database refuses or fails (E911).
         format.Unfit: there is no such table, or the run may not write it as it is to.
     """
-    with opened(connection, options.table) as found:
+    with transaction(connection, options.table) as found:
         known = run(found, _RELATION, options.table)
         if not known:
             raise format.Unfit(f"there is no table `{options.table}`, or no right to see its schema")
@@ -375,7 +375,7 @@ def begin(
     )
     columns = [f"{quoted(each.name)} {kinds.staged(each.type)}" for each in schema]
     columns += [f"{_PART} int8", f"{_ROW} int8"]
-    with opened(connection, staging.target) as found:
+    with transaction(connection, staging.target) as found:
         run(found, f"CREATE UNLOGGED TABLE {staging.table} ({', '.join(columns)})")
         # One entry for each part: whether it is there already is found without reading all others.
         run(found, f"CREATE INDEX ON {staging.table} ({_PART}) WHERE {_ROW} = 0")
@@ -384,12 +384,12 @@ def begin(
 
 
 def note(found: Any, staging: Staging) -> None:
-    """Write down whose a staging table is."""
+    """Write the note of a staging table."""
     run(found, f"COMMENT ON TABLE {staging.table} IS {literal(staging.comment)}")
 
 
 def keep(found: Any, staging: Staging) -> None:
-    """Have a staging table outlive the server."""
+    """Make a staging table survive a crash of the server."""
     run(found, f"ALTER TABLE {staging.table} SET LOGGED")
 
 
@@ -401,7 +401,9 @@ def drop(found: Any, staging: Staging) -> None:
 def fill(
     connection: Connection, staging: Staging, part: int, batches: Iterable[pa.RecordBatch], schema: pa.Schema
 ) -> int:
-    """Put the rows of a part into a staging table by COPY, once however often this is tried; gives their number.
+    """Put the rows of a part into a staging table by COPY, and return their number.
+
+    A repeated attempt adds no row twice.
 
     Raises:
         FormatError: the database refuses or fails (E911).
@@ -418,7 +420,7 @@ def fill(
             count += rows
             yield pa.RecordBatch.from_arrays([*map(kinds.sent, batch.columns), *numbers], schema=whole)
 
-    with opened(connection, staging.target) as found:
+    with transaction(connection, staging.target) as found:
         # Another attempt at the same part may be on its way: it waits here, and its rows are seen once it is done.
         run(found, f"SELECT pg_advisory_xact_lock({lock_of('part', staging.run, staging.table, str(part))})")
         run(found, "SET LOCAL enable_seqscan = off")
@@ -430,8 +432,8 @@ def fill(
     return count
 
 
-def alone(found: Any, run_name: str, connection: str) -> None:
-    """Take the publication lock of a run until the transaction ends: nobody else publishes or removes its rows."""
+def lock_publication(found: Any, run_name: str, connection: str) -> None:
+    """Take the publication lock of a run until the transaction ends: no other one publishes or removes its rows."""
     run(found, f"SELECT pg_advisory_xact_lock({lock_of('publish', run_name, connection)})")
 
 
@@ -446,7 +448,7 @@ def publish(found: Any, staging: Staging) -> None:
             staging.target,
             FAILED,
         )
-    with _about(staging):
+    with _translated_publication_errors(staging):
         for text in statements(staging):
             run(found, text)
     drop(found, staging)
@@ -457,13 +459,13 @@ def is_twice(problem: FormatError) -> bool:
     return f"SQLSTATE: {_TWICE}" in problem.message
 
 
-def moved(found: Any) -> int | None:
-    """See `formats/staging.py:Loader`: a single statement moves all."""
+def published_rows(found: Any) -> int | None:
+    """See `formats/staging.py:Loader`: a single statement publishes all rows."""
 
 
 @contextmanager
-def _about(staging: Staging) -> Iterator[None]:
-    """Translate errors of the driver: name the table, and say why a record was not refused earlier."""
+def _translated_publication_errors(staging: Staging) -> Iterator[None]:
+    """Translates errors of the driver: the message names the table, and says why no check has refused the record."""
     import adbc_driver_manager
 
     try:
@@ -505,8 +507,8 @@ def statements(staging: Staging) -> list[str]:
     ]
 
 
-def left(found: Any) -> list[Staging]:
-    """The staging tables of all runs in a database that the role of the connection may settle.
+def all_stagings(found: Any) -> list[Staging]:
+    """The staging tables of all runs in a database that the role of the connection may complete or remove.
 
     Comments are acted on with the rights of this role, so those on tables of other roles are ignored.
     """
@@ -514,8 +516,8 @@ def left(found: Any) -> list[Staging]:
     return [staging for staging, is_own in each if is_own]
 
 
-def left_of(found: Any, run_name: str, connection: str) -> list[Staging]:
-    """The staging tables that a run has left in a connection.
+def stagings_of(found: Any, run_name: str, connection: str) -> list[Staging]:
+    """The staging tables of a run in a connection.
 
     Raises:
         FormatError: some belong to a role that this one is not (E911).

@@ -121,8 +121,8 @@ class Session:
 
 
 @contextmanager
-def opened(connection: Connection, name: str = "") -> Iterator[Session]:
-    """A transaction that is committed at the end, and rolled back where something fails.
+def transaction(connection: Connection, name: str = "") -> Iterator[Session]:
+    """A transaction that is committed at the end, and rolled back on errors.
 
     Raises:
         FormatError: the database refuses or fails (E911).
@@ -139,12 +139,12 @@ def opened(connection: Connection, name: str = "") -> Iterator[Session]:
 
 @contextmanager
 def tried(connection: Connection) -> Iterator[Session]:
-    """A transaction that is rolled back in any case. Foreign keys that are deferred are not checked.
+    """A transaction that is rolled back in any case. Deferred foreign keys are not checked.
 
     Raises:
         FormatError: the database refuses or fails (E911).
     """
-    with opened(connection) as found:
+    with transaction(connection) as found:
         yield found
         found.close()
         found.is_writing = False
@@ -166,8 +166,8 @@ class Held:
             folder.rmdir()
 
 
-def held(connection: Connection, run_name: str, name: str) -> Held | None:
-    """Take the lock that shows that a run is alive; None where another process holds it.
+def lock_run(connection: Connection, run_name: str, name: str) -> Held | None:
+    """Take the lock that marks a run as alive; None if another process holds it.
 
     Raises:
         FormatError: the folder beside the database cannot be written (E911).
@@ -350,7 +350,7 @@ def begin(
         name_of(run_name, connection.name, number),
         ((each.name, known[each.name].to_json()) for each in schema),
     )
-    with opened(connection, staging.target) as found:
+    with transaction(connection, staging.target) as found:
         found.write()
         rows = _rows(found.database, staging.name)
         shutil.rmtree(rows, ignore_errors=True)
@@ -361,13 +361,13 @@ def begin(
 
 
 def note(found: Session, staging: Staging) -> None:
-    """Write down whose a staging table is."""
+    """Write the note of a staging table."""
     found.write()
     run(found, f"UPDATE {staging.table} SET note = ?", staging.comment)
 
 
 def keep(found: Session, staging: Staging) -> None:
-    """Have the rows outlive the machine."""
+    """Flush the files of the rows to disk, so that they survive a crash of the machine."""
     rows = _rows(found.database, staging.name)
     durable.sync_files([str(each) for each in sorted(rows.iterdir())])
     durable.sync_folders(map(str, (rows, rows.parent, rows.parent.parent)))
@@ -383,7 +383,7 @@ def drop(found: Session, staging: Staging) -> None:
 def fill(
     connection: Connection, staging: Staging, part: int, batches: Iterable[pa.RecordBatch], schema: pa.Schema
 ) -> int:
-    """Put the rows of a part where they wait; gives their number.
+    """Write the rows of a part to a file in the staging folder, and return their number.
 
     Raises:
         FormatError: they cannot be written (E911).
@@ -398,8 +398,8 @@ def fill(
     return count
 
 
-def alone(found: Session, run_name: str, connection: str) -> None:
-    """Nobody else publishes or removes anything while a transaction is open."""
+def lock_publication(found: Session, run_name: str, connection: str) -> None:
+    """Nothing to do: an open transaction keeps all other writers out."""
     found.write()
 
 
@@ -407,7 +407,7 @@ def publish(found: Session, staging: Staging) -> None:
     """Put the rows of a staging table into its table, and remove it; not committed yet."""
     found.moved = 0
     found.write()
-    with _about(staging):
+    with _translated_publication_errors(staging):
         if staging.mode == "replace":
             run(found, f"DELETE FROM {staging.target}")
         statement = _statement(staging)
@@ -432,7 +432,7 @@ def is_twice(problem: FormatError) -> bool:
     return "UNIQUE constraint failed" in problem.message
 
 
-def moved(found: Session) -> int | None:
+def published_rows(found: Session) -> int | None:
     """See `formats/staging.py:Loader`."""
     return found.moved
 
@@ -450,8 +450,8 @@ def _waiting(found: Session, staging: Staging) -> Iterator[pa.RecordBatch]:
 
 
 @contextmanager
-def _about(staging: Staging) -> Iterator[None]:
-    """Translate errors of SQLite: name the table, and say why a record was not refused earlier."""
+def _translated_publication_errors(staging: Staging) -> Iterator[None]:
+    """Translates errors of SQLite: the message names the table, and says why no check has refused the record."""
     try:
         yield
     except sqlite3.Error as problem:
@@ -478,8 +478,8 @@ def _statement(staging: Staging) -> str:
     return f"{text} ON CONFLICT ({', '.join(keys)}) {change}"
 
 
-def left(found: Session) -> list[Staging]:
-    """The staging tables of all runs in a database; rows without a note are removed, unless their run lives."""
+def all_stagings(found: Session) -> list[Staging]:
+    """The staging tables of all runs in a database. Removes rows without a note, unless their run is alive."""
     noted = _noted(found, _PREFIX)
     names = {each.name.removeprefix(_PREFIX).partition("_")[0] for each in noted}
     start = f".{found.database.name}.clinker_"
@@ -503,8 +503,8 @@ def _sweep(folder: Path) -> None:
             lock.close()
 
 
-def left_of(found: Session, run_name: str, connection: str) -> list[Staging]:
-    """The staging tables that a run has left in a connection."""
+def stagings_of(found: Session, run_name: str, connection: str) -> list[Staging]:
+    """The staging tables of a run in a connection."""
     noted = _noted(found, name_of(run_name, connection))
     return [each for each in noted if (each.run, each.connection) == (run_name, connection)]
 

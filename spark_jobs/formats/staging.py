@@ -111,7 +111,15 @@ class Loader(Protocol):
     def begin(
         self, connection: Connection, options: Any, run_name: str, number: int, schema: pa.Schema
     ) -> Staging:  # fmt: skip
-        """Make a staging table for an output."""
+        """Make a staging table for an output.
+
+        Args:
+            connection: the connection of the output.
+            options: the options of the output, as `look` returns them.
+            run_name: the execution id.
+            number: the number of the staging table among those of the run in the connection.
+            schema: the columns of the records.
+        """
 
     def fill(
         self, connection: Connection, staging: Staging, part: int, batches: Iterable[pa.RecordBatch], schema: pa.Schema

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
@@ -152,11 +152,8 @@ class Gcs:
         found = self.look(source)
         if found is not None and (start, end) == (0, found.size):
             return json.dumps([[source.key, found.version]])
-        sent = [
-            json.loads(self._sent(upload, f"{number:06}-{at:015}", self.fetch(source, at, until, "")))
-            for at, until in writing.chunks(start, end)
-        ]
-        return json.dumps([each for tag in sent for each in tag])
+        fetch, send = partial(self.fetch, source, version=""), partial(self._sent, upload)
+        return writing.sent_as_objects(fetch, send, number, start, end)
 
     def complete(self, upload: Upload, tags: Sequence[str], mark: str, when: str | None = None) -> str:
         try:

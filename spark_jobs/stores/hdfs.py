@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -150,11 +151,8 @@ class Hdfs:
         found = self._status(source)
         if found is not None and (start, end) == (0, found[0]["length"]):
             return json.dumps([[source.key, end]])
-        sent = [
-            json.loads(self._sent(upload, f"{number:06}-{at:015}", self.fetch(source, at, until, "")))
-            for at, until in writing.chunks(start, end)
-        ]
-        return json.dumps([each for tag in sent for each in tag])
+        fetch, send = partial(self.fetch, source, version=""), partial(self._sent, upload)
+        return writing.sent_as_objects(fetch, send, number, start, end)
 
     def complete(self, upload: Upload, tags: Sequence[str], mark: str, when: str | None = None) -> str:
         target, version = upload.location, ""

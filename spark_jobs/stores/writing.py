@@ -7,6 +7,7 @@ condition does not hold any more has succeeded after all where the object has it
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,7 +15,7 @@ from spark_jobs.stores.objects import Store
 from spark_jobs.stores.refusals import Kind, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from spark_jobs.stores.location import Location
 
@@ -169,6 +170,22 @@ def taken(location: Location) -> StoreError:
 def changed(location: Location) -> StoreError:
     """The error for an object whose version has changed since reading began."""
     return StoreError(Kind.CHANGED, "the file was replaced by another one, while the run was reading it", str(location))
+
+
+def sent_as_objects(
+    fetch: Callable[[int, int], bytes], send: Callable[[str, bytes], str], number: int, start: int, end: int
+) -> str:
+    """Send a range of an object as objects of an upload, in a store that joins objects; returns their tag.
+
+    Args:
+        fetch: reads a range of the object.
+        send: sends an object of the upload by its name; returns its tag, a JSON list.
+        number: the number of the part.
+        start: the first byte of the range.
+        end: the byte after its last one.
+    """
+    tags = [json.loads(send(f"{number:06}-{at:015}", fetch(at, until))) for at, until in chunks(start, end)]
+    return json.dumps([each for tag in tags for each in tag])
 
 
 def chunks(start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import decimal
 import json
 import shutil
@@ -16,16 +15,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from spark_jobs.cli import recover as command
-from spark_jobs.execute.delivery import joint
 from spark_jobs.execute.delivery.delta import commit as delta_commit
-from spark_jobs.execute.delivery.local.draft_folder import DraftFolder
 from spark_jobs.execute.delivery.tables import merge as merging
 from spark_jobs.execute.delivery.tables import output
 from spark_jobs.execute.delivery.tables.output import Room
 from spark_jobs.execute.run import executor
 from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, without_spark
+from tests.execute.delivery.merges import BESIDE, SCHEMA, check_a_death_is_completed, done, row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,10 +44,6 @@ nodes:
     config: {{ type: delta, path: '{path}', options: {{ mode: merge, {options} }}{more} }}
 {nodes}
 """
-SCHEMA = "id: int, v: string"
-BESIDE = (
-    "  - { type: output, name: lines, input: rows, config: { type: csv, path: out/lines.csv, if_exists: overwrite } }\n"
-)
 
 
 class Lake:
@@ -88,15 +81,6 @@ class Lake:
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     without_spark.install(monkeypatch)
     return Lake(tmp_path)
-
-
-def row(number: int, v: str | None = None, **more: Any) -> dict[str, Any]:
-    return {"id": number, "v": v, **more}
-
-
-def done(result: Any) -> Any:
-    assert result.exit_code == 0, result.error
-    return result
 
 
 @pytest.fixture(params=["driver", "tasks"])
@@ -300,29 +284,8 @@ def test_another_writer_is_seen(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_death_after_the_decision_is_completed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The note beside the log has the files that go as well as those that come."""
-    done(lake.merge(row(1, "a"), row(2, "b"), nodes=BESIDE))
-
-    class Died(BaseException):
-        pass
-
-    def die(*_: Any, **__: Any) -> None:
-        raise Died
-
-    with monkeypatch.context() as patch:
-        patch.setattr(joint, "_take_back", lambda *_: False)
-        patch.setattr(DraftFolder, "remove", DraftFolder.close)  # what the system does for a dead process
-        patch.setattr(delta_commit.TableCommit, "is_completed", die)
-        patch.setattr(DeltaTable, "create_write_transaction", die)
-        with contextlib.suppress(Died):
-            lake.merge(row(2, "B"), nodes=BESIDE)
-    assert lake.rows() == [(1, "a"), (2, "b")]
-    assert command.main([str(lake.folder / "out"), str(lake.path)], lake.folder) == 0
-    assert lake.rows() == [(1, "a"), (2, "B")]
-    assert (lake.folder / "out/lines.csv").read_text().splitlines()[1:] == ["2,B"]
-    done(lake.merge(row(3, "c"), nodes=BESIDE))
-    assert lake.rows() == [(1, "a"), (2, "B"), (3, "c")]
-    assert [name for name in lake.left() if ".clinker" in name] == []
+    commits = (delta_commit.TableCommit, "is_completed"), (DeltaTable, "create_write_transaction")
+    check_a_death_is_completed(lake, lake.merge, [str(lake.path)], monkeypatch, *commits)
 
 
 def test_a_retry_merges_nothing_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,13 +26,13 @@ from spark_jobs.execute.delivery import joint
 from spark_jobs.execute.delivery.delta import commit as delta_commit
 from spark_jobs.execute.delivery.delta.output import TableOutput
 from spark_jobs.execute.delivery.local import files
-from spark_jobs.execute.delivery.local.draft_folder import DraftFolder
 from spark_jobs.execute.run import executor
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats.delta import log, storage
 from spark_jobs.formats.delta.options import DeltaWrite
 from spark_jobs.stores.settings import StoreSettings
 from tests.execute import pipelines, without_spark
+from tests.execute.delivery.merges import death_after_decision
 
 if TYPE_CHECKING:
     from tests.object_store import AnyBucket
@@ -364,17 +364,9 @@ def test_a_death_between_new_columns_and_the_records_is_completed(
     mode: str, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_deltalake(lake.path, pa.table({"id": [1], "v": ["x"]}), partition_by=["v"])
-
-    def die(*_: Any, **__: Any) -> None:
-        raise Died
-
-    with monkeypatch.context() as patch:
-        patch.setattr(joint, "_take_back", lambda *_: False)
-        patch.setattr(DraftFolder, "remove", DraftFolder.close)  # what the system does for a dead process
-        patch.setattr(delta_commit.TableCommit, "is_completed", die)
-        patch.setattr(DeltaTable, "create_write_transaction", die)
-        with contextlib.suppress(Died):
-            lake.write(row(2, "2026-01-01", "x"), nodes=BESIDE, options=f"mode: {mode}, evolve: true")
+    commits = (delta_commit.TableCommit, "is_completed"), (DeltaTable, "create_write_transaction")
+    with death_after_decision(monkeypatch, *commits):
+        lake.write(row(2, "2026-01-01", "x"), nodes=BESIDE, options=f"mode: {mode}, evolve: true")
     assert lake.ids() == [1]
     assert command.main([str(lake.folder / "out"), str(lake.path)], lake.folder) == 0
     assert (lake.folder / "out/lines.csv").read_text().splitlines()[1:] == ["2,2026-01-01,x"]

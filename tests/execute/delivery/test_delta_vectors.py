@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from typing import TYPE_CHECKING, Any
@@ -12,9 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_jobs.cli import recover as command
-from spark_jobs.execute.delivery import joint
 from spark_jobs.execute.delivery.delta import commit as delta_commit
-from spark_jobs.execute.delivery.local.draft_folder import DraftFolder
 from spark_jobs.formats.delta import log, storage
 from spark_jobs.formats.delta.options import DeltaRead
 from spark_jobs.formats.reader import Place
@@ -22,6 +19,7 @@ from spark_jobs.stores.settings import StoreSettings
 from tests import delta_tables
 from tests.delta_tables import HandWritten, column, structure
 from tests.execute import pipelines, without_spark
+from tests.execute.delivery.merges import death_after_decision
 from tests.execute.delivery.test_delta_outputs import BESIDE, Lake, done, row
 
 if TYPE_CHECKING:
@@ -175,20 +173,9 @@ def test_another_writer_of_the_same_version_is_seen(lake: Lake, monkeypatch: pyt
 def test_a_death_after_the_decision_is_completed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The note beside the log has the vectors of the files that go."""
     made(lake.path)
-
-    class Died(BaseException):
-        pass
-
-    def die(*_: Any) -> None:
-        raise Died
-
-    with monkeypatch.context() as patch:
-        patch.setattr(joint, "_take_back", lambda *_: False)
-        patch.setattr(DraftFolder, "remove", DraftFolder.close)  # what the system does for a dead process
-        patch.setattr(delta_commit.TableCommit, "is_completed", die)
-        patch.setattr(delta_commit.Place, "add_version", die)
-        with contextlib.suppress(Died):
-            lake.write(row(1, v="new"), options="mode: merge, key: id", nodes=BESIDE)
+    commits = (delta_commit.TableCommit, "is_completed"), (delta_commit.Place, "add_version")
+    with death_after_decision(monkeypatch, *commits):
+        lake.write(row(1, v="new"), options="mode: merge, key: id", nodes=BESIDE)
     assert seen(DeltaTable(lake.path)) == OLD
     assert command.main([str(lake.folder / "out"), str(lake.path)], lake.folder) == 0
     assert seen(DeltaTable(lake.path)) == {**OLD, 1: "new"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import json
 from dataclasses import replace
@@ -20,14 +19,13 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform, parse_transform
 
 from spark_jobs.cli import recover as command
-from spark_jobs.execute.delivery import joint
 from spark_jobs.execute.delivery.iceberg import commit as iceberg_commit
-from spark_jobs.execute.delivery.local.draft_folder import DraftFolder
 from spark_jobs.execute.delivery.tables import output
 from spark_jobs.execute.delivery.tables.output import Room
 from spark_jobs.tuning import Tuning
 from tests import iceberg_tables
 from tests.execute import pipelines, without_spark
+from tests.execute.delivery.merges import BESIDE, SCHEMA, check_a_death_is_completed, death_after_decision, done, row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,10 +47,6 @@ nodes:
     config: {{ type: iceberg, options: {{ catalog: lake, table: shop.sales, {options} }}{more} }}
 {nodes}
 """
-SCHEMA = "id: int, v: string"
-BESIDE = (
-    "  - { type: output, name: lines, input: rows, config: { type: csv, path: out/lines.csv, if_exists: overwrite } }\n"
-)
 MERGE = "mode: merge, key: id"
 
 
@@ -100,17 +94,8 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     return Lake(tmp_path)
 
 
-def row(number: int, v: str | None = None, **more: Any) -> dict[str, Any]:
-    return {"id": number, "v": v, **more}
-
-
 def some(ids: list[int], v: list[str | None]) -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int64()), "v": pa.array(v, pa.string())})
-
-
-def done(result: Any) -> Any:
-    assert result.exit_code == 0, result.error
-    return result
 
 
 @pytest.fixture(params=["driver", "tasks"])
@@ -358,30 +343,12 @@ def test_a_table_that_changes_in_the_moment_of_the_commit_is_seen_by_who_appends
     assert lake.left() == []
 
 
+#: The functions by which a run commits to a table.
+COMMITS = (iceberg_commit.TableCommit, "is_completed"), (SqlCatalog, "commit_table")
+
+
 def test_a_death_after_the_decision_is_completed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The note in the table's folder has the files that go as well as those that come."""
-    done(lake.write(row(1, "a"), row(2, "b"), nodes=BESIDE))
-
-    class Died(BaseException):
-        pass
-
-    def die(*_: Any, **__: Any) -> None:
-        raise Died
-
-    with monkeypatch.context() as patch:
-        patch.setattr(joint, "_take_back", lambda *_: False)
-        patch.setattr(DraftFolder, "remove", DraftFolder.close)  # what the system does for a dead process
-        patch.setattr(iceberg_commit.TableCommit, "is_completed", die)
-        patch.setattr(SqlCatalog, "commit_table", die)
-        with contextlib.suppress(Died):
-            lake.write(row(2, "B"), nodes=BESIDE)
-    assert lake.rows() == [(1, "a"), (2, "b")]
-    assert command.main([str(lake.folder / "out")], lake.folder) == 0
-    assert lake.rows() == [(1, "a"), (2, "B")]
-    assert (lake.folder / "out/lines.csv").read_text().splitlines()[1:] == ["2,B"]
-    done(lake.write(row(3, "c"), nodes=BESIDE))
-    assert lake.rows() == [(1, "a"), (2, "B"), (3, "c")]
-    assert [name for name in lake.left() if ".clinker" in name] == []
+    check_a_death_is_completed(lake, lake.write, [], monkeypatch, *COMMITS)
 
 
 def test_what_somebody_else_commits_after_a_death_is_not_merged_over(
@@ -389,19 +356,8 @@ def test_what_somebody_else_commits_after_a_death_is_not_merged_over(
 ) -> None:
     done(lake.write(row(1, "a"), nodes=BESIDE))
 
-    class Died(BaseException):
-        pass
-
-    def die(*_: Any, **__: Any) -> None:
-        raise Died
-
-    with monkeypatch.context() as patch:
-        patch.setattr(joint, "_take_back", lambda *_: False)
-        patch.setattr(DraftFolder, "remove", DraftFolder.close)
-        patch.setattr(iceberg_commit.TableCommit, "is_completed", die)
-        patch.setattr(SqlCatalog, "commit_table", die)
-        with contextlib.suppress(Died):
-            lake.write(row(1, "A"), nodes=BESIDE)
+    with death_after_decision(monkeypatch, *COMMITS):
+        lake.write(row(1, "A"), nodes=BESIDE)
     lake.make(some([5], ["theirs"]))
     assert command.main([str(lake.folder / "out")], lake.folder) == 0
     assert lake.rows() == [(1, "a"), (5, "theirs")]

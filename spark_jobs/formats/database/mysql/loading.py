@@ -482,18 +482,7 @@ def column_definition(column: TargetColumn) -> str:
 def begin(
     connection: Connection, options: KnownDatabaseWrite, run_name: str, number: int, schema: pa.Schema
 ) -> Staging:
-    """Make a staging table whose columns have the types of the table's columns.
-
-    Args:
-        connection: where.
-        options: the options of the output.
-        run_name: the execution id.
-        number: which one of the run and the connection it is.
-        schema: the columns of the records.
-
-    Raises:
-        FormatError: the database refuses or fails (E911).
-    """
+    """Make a staging table whose columns have the types of the table's columns; see `formats/staging.py:Loader`."""
     known = {column.name: column for column in options.known.columns}
     staging = staging_of(
         connection,

@@ -353,18 +353,7 @@ def _column(
 def begin(
     connection: Connection, options: KnownDatabaseWrite, run_name: str, number: int, schema: pa.Schema
 ) -> Staging:
-    """Make a staging table, unlogged: it is filled quickly, and lost with the server.
-
-    Args:
-        connection: where.
-        options: the options of the output.
-        run_name: the execution id.
-        number: which one of the run and the connection it is.
-        schema: the columns of the records.
-
-    Raises:
-        FormatError: the database refuses or fails (E911).
-    """
+    """Make an unlogged staging table: fast to fill, lost in a crash; see `formats/staging.py:Loader`."""
     known = {column.name: column for column in options.known.columns}
     staging = staging_of(
         connection,

@@ -330,18 +330,7 @@ def _foreign(found: Session, table: str) -> list[Constraint]:
 def begin(
     connection: Connection, options: KnownDatabaseWrite, run_name: str, number: int, schema: pa.Schema
 ) -> Staging:
-    """Make the note of a staging table, and the folder for its rows.
-
-    Args:
-        connection: where.
-        options: the options of the output.
-        run_name: the execution id.
-        number: which one of the run and the connection it is.
-        schema: the columns of the records.
-
-    Raises:
-        FormatError: the database refuses or fails (E911).
-    """
+    """Make the note of a staging table, and the folder for its rows; see `formats/staging.py:Loader`."""
     known = {column.name: column for column in options.known.columns}
     staging = staging_of(
         connection,

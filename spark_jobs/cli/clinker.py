@@ -479,6 +479,14 @@ def _place(text: str) -> FilePath:
         raise argparse.ArgumentTypeError(f"{error.message}: {error.remedy}") from None
 
 
+def _local(text: str) -> Path:
+    """A local file or folder."""
+    place = _place(text)
+    if not isinstance(place, Path):
+        raise argparse.ArgumentTypeError(f"expected a local path, found {place}: name a local one, and copy it then")
+    return place
+
+
 def _names(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
@@ -595,7 +603,7 @@ def _add_run(commands: Any) -> None:
         "-n", "--dry-run-n", type=_whole(0), metavar="N", help="preview: N records per source; implies --dry-run"
     )
     command.add_argument(
-        "--dry-run-output", type=Path, metavar="FILE", help="write the preview to this file; default: stdout"
+        "--dry-run-output", type=_local, metavar="FILE", help="write the preview to this file; default: stdout"
     )
     command.add_argument("--force", action="store_true", help="replace existing outputs")
     _add_bound(command, "--since", "read incremental sources again from this time or value on")
@@ -606,7 +614,7 @@ def _add_run(commands: Any) -> None:
         "--log-format", choices=("text", "json"), default="text", help="format of log lines (default: text)"
     )
     command.add_argument("--metrics-spool-dir", metavar="DIR", help="folder for the run's metrics file")
-    command.add_argument("--report", type=Path, metavar="FILE", help="write a page about the run, as HTML")
+    command.add_argument("--report", type=_local, metavar="FILE", help="write a page about the run, as HTML")
     command.add_argument(
         "--remote", metavar="URL", help="a Spark Connect endpoint: sc://host:port; default: SPARK_REMOTE"
     )
@@ -645,7 +653,7 @@ def _add_metrics(commands: Any) -> None:
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
     collect = _command(actions, "collect", "sweep a spool folder into an NDJSON archive")
     collect.add_argument("--spool-dir", required=True, metavar="DIR", help="the folder to sweep: a path or URI")
-    collect.add_argument("--output-file", type=Path, required=True, metavar="FILE", help="the archive to append to")
+    collect.add_argument("--output-file", type=_local, required=True, metavar="FILE", help="the archive to append to")
     collect.add_argument("--delete-after-collect", action="store_true", help="remove what has been archived")
     collect.add_argument("--dry-run", action="store_true", help="show what would be collected")
 
@@ -653,17 +661,17 @@ def _add_metrics(commands: Any) -> None:
 def _add_schema(commands: Any) -> None:
     command = _command(commands, "schema", "print the JSON Schema of pipeline files, for editors")
     command.add_argument("--cases", action="store_true", help="print the schema of test cases (*.test.yaml) instead")
-    command.add_argument("--output", type=Path, metavar="FILE", help="write it to a file")
+    command.add_argument("--output", type=_local, metavar="FILE", help="write it to a file")
 
 
 def _add_init(commands: Any) -> None:
     command = _command(commands, "init", "make a folder with a small working pipeline and its data")
-    command.add_argument("folder", type=Path, metavar="FOLDER", help="the folder to create")
+    command.add_argument("folder", type=_local, metavar="FOLDER", help="the folder to create")
     command.add_argument("--force", action="store_true", help="write into an existing folder")
     command.add_argument(
         "--from",
         dest="files",
-        type=Path,
+        type=_local,
         nargs="+",
         default=[],
         metavar="FILE",
@@ -674,7 +682,7 @@ def _add_init(commands: Any) -> None:
 def _add_guess(commands: Any) -> None:
     command = _command(commands, "guess", "print the source that reads a file, and note what does not fit")
     command.add_argument(
-        "files", type=Path, nargs="+", metavar="FILE", help="CSV, JSON, XML, Excel or fixed-width files"
+        "files", type=_place, nargs="+", metavar="FILE", help="CSV, JSON, XML, Excel or fixed-width files"
     )
     command.add_argument("--text", action="store_true", help="declare every column as `string`")
 
@@ -684,7 +692,7 @@ def _add_recover(commands: Any) -> None:
     command.add_argument("folders", nargs="+", metavar="FOLDER", help="a folder with outputs, or its s3:// URI")
     command.add_argument(
         "--base-dir",
-        type=Path,
+        type=_local,
         metavar="DIR",
         help="a pipeline's folder, for its clinker.toml; default: the current folder",
     )
@@ -710,7 +718,7 @@ def _add_doctor(commands: Any) -> None:
     command = _command(commands, "doctor", "check what runs need: Java, packages, memory, folders, a cluster")
     command.add_argument(
         "--base-dir",
-        type=Path,
+        type=_local,
         metavar="DIR",
         help="a pipeline's folder, for its clinker.toml; default: the current folder",
     )
@@ -730,7 +738,7 @@ def _add_test(commands: Any) -> None:
     command = _command(commands, "test", "run the cases of pipelines, without Spark")
     command.add_argument(
         "paths",
-        type=Path,
+        type=_place,
         nargs="*",
         metavar="PATH",
         help="case files, or folders with *.test.yaml; default: the current folder",
@@ -738,13 +746,13 @@ def _add_test(commands: Any) -> None:
     command.add_argument("-k", dest="only", metavar="TEXT", help="only cases with this text in their names")
     command.add_argument("--update", action="store_true", help="write the actual results into the cases that fail")
     command.add_argument("--coverage", action="store_true", help="show which nodes and branches no case reaches")
-    command.add_argument("--junit", type=Path, metavar="FILE", help="write results for a build server, as JUnit XML")
+    command.add_argument("--junit", type=_local, metavar="FILE", help="write results for a build server, as JUnit XML")
     command.add_argument(
         "--record", metavar="NAME", help="make a case from a pipeline's first records, or from dead letters"
     )
     command.add_argument("--rows", type=_whole(1), default=5, metavar="N", help="with --record: records of each source")
     command.add_argument(
-        "--dead-letters", type=Path, metavar="FILE", help="with --record: use the records of this file"
+        "--dead-letters", type=_place, metavar="FILE", help="with --record: use the records of this file"
     )
 
 
@@ -766,7 +774,7 @@ def _add_preview(commands: Any) -> None:
 def _add_profile(commands: Any) -> None:
     command = _command(commands, "profile", "summarize the columns of a file, or of nodes of a pipeline")
     command.add_argument(
-        "pipeline", type=Path, metavar="FILE", help="a pipeline, or a file of data, whose source is guessed"
+        "pipeline", type=_place, metavar="FILE", help="a pipeline, or a file of data, whose source is guessed"
     )
     command.add_argument(
         "nodes", nargs="*", metavar="NODE", help="a node of the pipeline, or a branch of a route; default: all outputs"
@@ -801,8 +809,8 @@ def _add_diff_data(commands: Any) -> None:
     command = _command(
         commands, "diff-data", "compare the records of two files, two folders, or two pipelines' outputs"
     )
-    command.add_argument("old", type=Path, metavar="OLD", help="the old file, folder or pipeline")
-    command.add_argument("pipeline", type=Path, metavar="NEW", help="the new one, of the same kind")
+    command.add_argument("old", type=_place, metavar="OLD", help="the old file, folder or pipeline")
+    command.add_argument("pipeline", type=_place, metavar="NEW", help="the new one, of the same kind")
     _add_planning(command)
     command.add_argument(
         "--key",
@@ -876,7 +884,7 @@ def _add_dlq(commands: Any) -> None:
     _add_planning(replay)
     replay.add_argument(
         "--into",
-        type=Path,
+        type=_local,
         metavar="DIR",
         help="write outputs of the replayed records alone into this folder; default: append to the outputs",
     )

@@ -14,16 +14,20 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cli import observation, standard_streams
+from spark_jobs.cli import clinker_toml, observation, standard_streams
 from spark_jobs.contract import ExitCode
 from spark_jobs.cxl import decimals, values
 from spark_jobs.diagnostics import nearest
 from spark_jobs.diagnostics.printable import printable
+from spark_jobs.disk import small_files
+from spark_jobs.stores import globs, small_objects
+from spark_jobs.stores.refusals import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from spark_jobs.plan.options import PlanOptions
+    from spark_jobs.stores.location import FilePath
 
     Row = dict[str, Any]
 
@@ -132,8 +136,8 @@ class _Sides:
 
 
 def main(
-    old: Path,
-    new: Path,
+    old: FilePath,
+    new: FilePath,
     planning: PlanOptions,
     wanted: observation.Observed,
     rules: Rules,
@@ -157,8 +161,12 @@ def main(
         fails: whether a difference ends with exit code 1.
     """
     try:
-        sides = _sides(old, new, planning, wanted, diagnostics)
+        with clinker_toml.reaching((old, new)):
+            sides = _sides(old, new, planning, wanted, diagnostics)
         found = [compared(*pair, rules, most) for pair in sides.pairs]
+    except StoreError as error:
+        sys.stderr.write(f"clinker diff-data error: {error.code}: {printable(str(error))}\n")
+        return ExitCode.IO
     except observation.NotObserved as problem:
         if problem.message is not None:
             sys.stderr.write(f"clinker diff-data error: {printable(problem.message)}\n")
@@ -169,9 +177,11 @@ def main(
     return ExitCode.CONFIG if differs and fails else ExitCode.SUCCESS
 
 
-def _sides(old: Path, new: Path, planning: PlanOptions, wanted: observation.Observed, diagnostics: str) -> _Sides:
+def _sides(
+    old: FilePath, new: FilePath, planning: PlanOptions, wanted: observation.Observed, diagnostics: str
+) -> _Sides:
     for path in (old, new):
-        if not path.exists():
+        if isinstance(path, Path) and not path.exists():
             raise observation.NotObserved(f"{path}: no such file or folder", ExitCode.IO)
     kinds = {_kind(old), _kind(new)}
     if len(kinds) > 1:
@@ -195,19 +205,28 @@ def _sides(old: Path, new: Path, planning: PlanOptions, wanted: observation.Obse
     return _Sides(pairs, only[0], only[1], notes)
 
 
-def _kind(path: Path) -> str:
-    return "folder" if path.is_dir() else "pipeline" if observation.is_pipeline(path) else "file"
+def _kind(path: FilePath) -> str:
+    if isinstance(path, Path):
+        return "folder" if path.is_dir() else "pipeline" if observation.is_pipeline(path) else "file"
+    if observation.is_pipeline(path):
+        return "pipeline"
+    return "folder" if not path.name or (not small_files.is_there(path) and _files(path)) else "file"
 
 
-def _files(folder: Path) -> dict[Path, Path]:
+def _files(folder: FilePath) -> Mapping[Path, FilePath]:
     """The files below a folder by their names there, without hidden ones."""
-    found = (path for path in folder.rglob("*") if path.is_file())
-    below = {path.relative_to(folder): path for path in found}
+    below: dict[Path, FilePath]
+    if isinstance(folder, Path):
+        found = (path for path in folder.rglob("*") if path.is_file())
+        below = {path.relative_to(folder): path for path in found}
+    else:
+        objects = globs.matching_below(folder, "**", small_objects.settings())
+        below = {Path(each.location.name_in(folder) or ""): each.location for each in objects}
     return {name: path for name, path in below.items() if not any(part.startswith(".") for part in name.parts)}
 
 
 def _of_pipelines(
-    old: Path, new: Path, planning: PlanOptions, wanted: observation.Observed, diagnostics: str
+    old: FilePath, new: FilePath, planning: PlanOptions, wanted: observation.Observed, diagnostics: str
 ) -> _Sides:
     seen = [observation.observe(path, planning, wanted, diagnostics) for path in (old, new)]
     before, after = ({node.name: node for node in one.nodes} for one in seen)

@@ -19,10 +19,12 @@ from spark_jobs.diagnostics import nearest
 from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.plan import plan as plans
 from spark_jobs.plan.options import RunOptions
+from spark_jobs.stores import location, small_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from spark_jobs.cli.guess.together import Answer
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.execute.run.metrics import Outcome
     from spark_jobs.plan.options import PlanOptions
@@ -130,27 +132,36 @@ def observe(path: FilePath, planning: PlanOptions, wanted: Observed, diagnostics
     return Observation(nodes, list(_notes(outcome, found.plan, wanted)))
 
 
-def is_pipeline(path: Path) -> bool:
+def is_pipeline(path: FilePath) -> bool:
     """Whether a file is a pipeline, and not data, as its name says."""
     return path.suffix in (".yaml", ".yml")
 
 
-def of_file(path: Path, planning: PlanOptions, wanted: Observed, diagnostics: str) -> Observation:
+def of_file(path: FilePath, planning: PlanOptions, wanted: Observed, diagnostics: str) -> Observation:
     """The records of a file of data, read as `clinker guess` understands it.
 
     Raises:
         NotObserved: it cannot be read, or not be guessed.
     """
-    from spark_jobs.cli.guess import command, source
+    from spark_jobs.cli import clinker_toml
+    from spark_jobs.cli.guess import command
     from spark_jobs.scan.files import FormatError
 
     if wanted.nodes:
         raise NotObserved(f"{path} is no pipeline, so it has no node '{wanted.nodes[0]}'", ExitCode.CONFIG)
-    try:
-        (answer,) = command.guessed([path], [str(path.absolute())])
-    except (FormatError, command.NotGuessed) as problem:
-        text = str(problem)
-        raise NotObserved(text if text.startswith(str(path)) else f"{path}: {text}", ExitCode.IO) from None
+    with clinker_toml.reaching([path]):
+        try:
+            (answer,) = command.guessed([path], [str(location.absolute(path))])
+        except (FormatError, command.NotGuessed) as problem:
+            text = str(problem)
+            raise NotObserved(text if text.startswith(str(path)) else f"{path}: {text}", ExitCode.IO) from None
+        return _of_answer(answer, planning, wanted, diagnostics)
+
+
+def _of_answer(answer: Answer, planning: PlanOptions, wanted: Observed, diagnostics: str) -> Observation:
+    """The records that a guessed source reads."""
+    from spark_jobs.cli.guess import source
+
     name = answer.guess.name
     text = f"pipeline: {{ name: observed }}\nnodes:\n{source.node(answer.guess, '  ')}"
     text += f"  - {{ type: output, name: {name}_out, input: {name}, config: {{ type: csv, path: out.csv }} }}\n"
@@ -190,7 +201,15 @@ def _planned(path: FilePath, nodes: Sequence[str], options: PlanOptions) -> tupl
     plan = planner.plan_document(read, path, options, found)
     if plan is None:
         return None, found.sorted()
-    return _Observed(_observed(plan), names), found.sorted()
+    return _Observed(_observed(_with_stores(plan, options)), names), found.sorted()
+
+
+def _with_stores(plan: Plan, options: PlanOptions) -> Plan:
+    """The plan with settings of stores from the command's own folder, for what its base folder does not say."""
+    if plan.storage is None:
+        return plan
+    stores = plan.storage.stores.completed(small_objects.settings())
+    return replace(plan, storage=replace(plan.storage, stores=stores))
 
 
 def _ports(read: Document) -> list[str]:

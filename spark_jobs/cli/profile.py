@@ -18,9 +18,9 @@ from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from spark_jobs.plan.options import PlanOptions
+    from spark_jobs.stores.location import FilePath
 
 _VERSION = 1
 _TOP = 5
@@ -84,7 +84,7 @@ class Profile:
 
 
 def main(
-    path: Path, planning: PlanOptions, wanted: observation.Observed, *, diagnostics: str, form: str, quiet: bool
+    path: FilePath, planning: PlanOptions, wanted: observation.Observed, *, diagnostics: str, form: str, quiet: bool
 ) -> int:
     """Profile the nodes of a pipeline, or a data file with a guessed source.
 

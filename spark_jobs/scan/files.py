@@ -341,6 +341,27 @@ def describe(path: str, name: str) -> InputFile:
     return InputFile.of(path, name, status)
 
 
+def describe_named(place: location.FilePath, name: str) -> InputFile:
+    """The facts about a local file, or about an object that a command names, which are known without opening it.
+
+    Its store is reached as `spark_jobs/stores/small_objects.py:reached` says.
+
+    Raises:
+        FormatError: it is missing or no file, or its store refuses to say.
+    """
+    if not isinstance(place, location.Location):
+        return describe(str(place), name)
+    from spark_jobs.stores import globs, small_objects
+
+    stores = small_objects.settings()
+    with translated_errors(name):
+        found = globs.named(str(place), stores) if place.name else None
+    if found is None:
+        why = "no such object; check its key, character by character" if place.name else "is a folder, and not a file"
+        raise FormatError(why, name)
+    return InputFile.of_object(found, name, stores)
+
+
 def look_again(file: InputFile) -> InputFile:
     """The current facts about a file.
 

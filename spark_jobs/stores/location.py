@@ -91,6 +91,11 @@ class Location:
         return PurePosixPath(self.name).stem
 
     @property
+    def suffix(self) -> str:
+        """The last suffix of the name with its point, as `Path.suffix` gives it."""
+        return PurePosixPath(self.name).suffix
+
+    @property
     def parents(self) -> tuple[Location, ...]:
         """The folders above it, the nearest first and the bucket last, as with local paths."""
         parts = self.key.rstrip("/").split("/")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_jobs.cli import clinker_toml
 from spark_jobs.cli.cases import comparing, junit, reading, running, writing
 from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics import render
@@ -17,6 +18,8 @@ from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.diagnostics.printable import printable
 from spark_jobs.disk import durable
 from spark_jobs.execute.spark import cores
+from spark_jobs.stores.location import Location
+from spark_jobs.stores.refusals import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from spark_jobs.cli.cases.comparing import Difference
     from spark_jobs.cli.cases.reading import Case
     from spark_jobs.cli.cases.running import Ran
+    from spark_jobs.stores.location import FilePath
 
 #: The number of cases for which another process is worth its start.
 _LEAST_CASES = 10
@@ -68,6 +72,8 @@ def run(case: Case, *, with_branches: bool = False) -> Result:
         found = comparing.differences(case, ran)
     except running.Unknown as error:
         found = [comparing.Difference(case.place(*error.path), str(error))]
+    except StoreError as error:
+        found = [comparing.Difference(case.span, f"{error.code}: {error}")]
     except OSError as error:
         found = [comparing.Difference(case.span, f"{error.filename}: {error.strerror or error}")]
     return Result(case, found, ran, time.perf_counter() - started)
@@ -123,7 +129,7 @@ class Options:
         junit: the file that gets the results as JUnit XML.
     """
 
-    paths: tuple[Path, ...]
+    paths: tuple[FilePath, ...]
     only: str | None
     update: bool
     coverage: bool
@@ -132,20 +138,32 @@ class Options:
 
 def main(options: Options) -> int:
     """Run the cases; exit 1 when one fails, or when there is none."""
+    with clinker_toml.reaching(options.paths):
+        return _main(options)
+
+
+def _main(options: Options) -> int:
+    remote = next((path for path in options.paths if options.update and isinstance(path, Location)), None)
+    if remote is not None:
+        sys.stderr.write(f"clinker test error: {printable(str(remote))}: --update changes local files alone: copy it\n")
+        return ExitCode.CONFIG
     try:
         files = list(dict.fromkeys(reading.files(options.paths or [Path()])))
+    except StoreError as error:
+        sys.stderr.write(f"clinker test error: {error.code}: {printable(str(error))}\n")
+        return ExitCode.IO
     except FileNotFoundError as error:
         sys.stderr.write(f"clinker test error: {printable(error.filename)}: {error.strerror}\n")
         return ExitCode.CONFIG
     started = time.perf_counter()
     results: list[Result] = []
     problems = Diagnostics()
-    reached: dict[Path, _Reached] = {}
+    reached: dict[FilePath, _Reached] = {}
     wanted = [case for path in files for case in reading.read(path, problems) if _is_wanted(case, options.only)]
     for result in _run_all(wanted, with_branches=options.coverage):
         results.append(result)
         if result.ran is not None:
-            reached.setdefault(result.case.pipeline.resolve(), _Reached()).add(result.ran)
+            reached.setdefault(_real(result.case.pipeline), _Reached()).add(result.ran)
         if result.differences and not options.update:
             sys.stdout.write("".join(f"{line}\n" for line in failure_lines(result)))
     sys.stderr.write(render.render(problems.sorted(), render.Style.FULL, colour=render.wants_colour(sys.stderr)))
@@ -168,6 +186,10 @@ def main(options: Options) -> int:
     return ExitCode.CONFIG if failed or problems.has_errors else ExitCode.SUCCESS
 
 
+def _real(path: FilePath) -> FilePath:
+    return path.resolve() if isinstance(path, Path) else path
+
+
 def failure_lines(result: Result) -> Iterator[str]:
     """A case that fails, with each assertion that does not hold and its line."""
     yield f"FAIL {printable(str(result.case.span))} {printable(result.case.name)}"
@@ -179,7 +201,7 @@ def failure_lines(result: Result) -> Iterator[str]:
 def _updated(results: Sequence[Result]) -> list[Result]:
     """Write what came into the files of cases that fail; returns the results of these cases as they are then."""
     after = [result for result in results if not result.differences]
-    failing: dict[Path, list[Result]] = {}
+    failing: dict[FilePath, list[Result]] = {}
     for result in results:
         if result.differences:
             failing.setdefault(result.case.path, []).append(result)
@@ -194,6 +216,7 @@ def _updated(results: Sequence[Result]) -> list[Result]:
             after += mine
             continue
         if new != text:
+            assert isinstance(path, Path), "others are refused"
             durable.replace_text(path, new)
             sys.stdout.write(f"updated {printable(str(path))}\n")
         names = {result.case.name for result in mine}
@@ -204,7 +227,7 @@ def _updated(results: Sequence[Result]) -> list[Result]:
     return after
 
 
-def _coverage(reached: dict[Path, _Reached]) -> Iterator[str]:
+def _coverage(reached: dict[FilePath, _Reached]) -> Iterator[str]:
     for path, mine in reached.items():
         missed = [name for name, is_reached in mine.found.items() if not is_reached]
         count = len(mine.found)
@@ -216,7 +239,7 @@ def _cases(count: int) -> str:
     return "1 case" if count == 1 else f"{count} cases"
 
 
-def record(paths: Sequence[Path], name: str, *, rows: int, dead_letters: Path | None) -> int:
+def record(paths: Sequence[FilePath], name: str, *, rows: int, dead_letters: FilePath | None) -> int:
     """Make a case of a pipeline's first records, or of dead letters.
 
     Args:
@@ -231,11 +254,19 @@ def record(paths: Sequence[Path], name: str, *, rows: int, dead_letters: Path | 
     if len(paths) != 1:
         sys.stderr.write("clinker test error: --record NAME needs one pipeline file\n")
         return ExitCode.CONFIG
+    (pipeline,) = paths
+    if not isinstance(pipeline, Path):
+        text = f"{pipeline}: --record writes a case beside the pipeline, into a local file: copy the pipeline first"
+        sys.stderr.write(f"clinker test error: {printable(text)}\n")
+        return ExitCode.CONFIG
     try:
-        path = recording.record(paths[0], name, rows, dead_letters)
+        path = recording.record(pipeline, name, rows, dead_letters)
     except (recording.NotRecorded, NotDeadLetters) as error:
         sys.stderr.write(f"clinker test error: {printable(str(error))}\n")
         return ExitCode.CONFIG
+    except StoreError as error:
+        sys.stderr.write(f"clinker test error: {error.code}: {printable(str(error))}\n")
+        return ExitCode.IO
     except OSError as error:
         sys.stderr.write(f"clinker test error: {printable(str(error.filename))}: {error.strerror or error}\n")
         return ExitCode.IO

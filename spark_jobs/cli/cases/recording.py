@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spark_jobs.plan.plan import Plan
+    from spark_jobs.stores.location import FilePath
 
     Row = dict[str, Any]
 
@@ -28,7 +29,7 @@ class NotRecorded(Exception):
     """No case could be made; the message says why."""
 
 
-def record(pipeline: Path, name: str, rows: int, letters: Path | None) -> Path:
+def record(pipeline: Path, name: str, rows: int, letters: FilePath | None) -> Path:
     """Add a case to the file of cases beside a pipeline; returns the path of that file.
 
     Args:
@@ -88,10 +89,10 @@ def _known(row: Row) -> Row:
     return {name: value for name, value in row.items() if value is not None}
 
 
-def _dead(plan: Plan, letters: Path) -> dict[str, list[Row]]:
+def _dead(plan: Plan, letters: FilePath) -> dict[str, list[Row]]:
     """The records of dead letters by source, each once."""
     found: dict[str, dict[tuple[str, str, str], work_list.Entry]] = {}
-    for entry in work_list.read(letters).entries:
+    for entry in work_list.read(letters, plan.stores).entries:
         if entry.source in plan.sources and any(entry.record.values()):
             found.setdefault(entry.source, {}).setdefault(entry.origin, entry)
     return {

@@ -31,6 +31,7 @@ from spark_jobs.plan import planner
 from spark_jobs.plan.options import PlanOptions, RunOptions
 from spark_jobs.plan.reading import document, workspace_file
 from spark_jobs.scan.compression import Compression
+from spark_jobs.stores import location, small_objects
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.result import RunError
+    from spark_jobs.stores.location import FilePath
 
     Row = dict[str, Any]
 
@@ -87,8 +89,8 @@ class Setup:
         shown: nodes whose records to return in addition to the outputs' records; None: every branch of every route.
     """
 
-    pipeline: Path
-    folder: Path
+    pipeline: FilePath
+    folder: FilePath
     config: model.Case
     shown: tuple[str, ...] = ()
     with_branches: bool = False
@@ -170,8 +172,8 @@ _PLANS: dict[str, _Kept] = {}
 
 def _planned_once(setup: Setup) -> tuple[plans.Plan | None, Diagnostics, dict[str, str]]:
     """The plan, or the plan of an earlier case if nothing that planning reads differs."""
-    path = os.path.abspath(setup.pipeline)
-    places = [str(setup.pipeline), path, os.getcwd(), workspace_file.find(Path(path).parent)]
+    path = location.absolute(setup.pipeline)
+    places = [str(setup.pipeline), str(path), os.getcwd(), workspace_file.find(path.parent)]
     options = _options(setup.config)
     layers = [options.channel, options.environment, sorted((options.variables or {}).items()), options.given]
     key = json.dumps([*places, *layers, setup.shown, setup.with_branches], default=str)
@@ -275,7 +277,12 @@ def _ready(plan: plans.Plan, forms: tuple[_Form, ...], scratch: Path) -> plans.P
         errors = replace(errors, strategy=plans.Strategy.CONTINUE)
     target = plans.DeadLetterTarget(str(scratch / "dlq.csv"))
     errors = replace(errors, per_source={}, dead_letters=target, include_reason=True, include_source_row=True)
-    storage = replace(plan.storage, staging=None, spill_dir=str(scratch))
+    storage = replace(
+        plan.storage,
+        staging=None,
+        spill_dir=str(scratch),
+        stores=plan.storage.stores.completed(small_objects.settings()),
+    )
     return replace(plan, nodes=nodes, errors=errors, metrics_dir=None, storage=storage).whole
 
 
@@ -283,20 +290,21 @@ def _ready(plan: plans.Plan, forms: tuple[_Form, ...], scratch: Path) -> plans.P
 class _Form:
     """The file in which a case provides the records of a source, and whether it has lines of JSON."""
 
-    path: Path
+    path: FilePath
     is_rows: bool
 
 
-def _provide(step: SourceStep, given: model.Given | None, folder: Path, case_folder: Path) -> _Form:
+def _provide(step: SourceStep, given: model.Given | None, folder: Path, case_folder: FilePath) -> _Form:
     """Write the records that a case gives to a source, unless they are in a file already."""
     if given is not None and (given.text is not None or given.file is not None):
         if not step.file_format.has_files:
             text = f"source '{step.name}' reads a {step.format}, which has no file; give its records as `rows`"
             raise Unknown(text, ("given", step.name))
-        path = case_folder / given.file if given.file is not None else folder / "text"
-        if given.text is not None:
-            path.write_text(given.text, encoding=step.options.encoding or "utf-8")
-        return _Form(path.absolute(), is_rows=False)
+        if given.file is not None:
+            return _Form(location.absolute(location.located(given.file, case_folder)), is_rows=False)
+        path = folder / "text"
+        path.write_text(given.text or "", encoding=step.options.encoding or "utf-8")
+        return _Form(path, is_rows=False)
     path = folder / f"{step.name.replace('/', '%')}.ndjson"
     rows = given.rows or [] if given is not None else []
     path.write_text("".join(json_text(_nested(row)) + "\n" for row in rows), encoding="utf-8")

@@ -19,13 +19,14 @@ from spark_jobs.scan import files
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from spark_jobs.cli.guess.source import Guess
     from spark_jobs.formats.columns import ScanPlan
     from spark_jobs.formats.format import Block
     from spark_jobs.formats.splits import Split
     from spark_jobs.nodes.source.step import SourceStep
+    from spark_jobs.stores.location import FilePath
 
 _PIPELINE = """\
 pipeline: {{ name: guess }}
@@ -71,14 +72,14 @@ def pipeline(guess: Guess) -> str:
     return _PIPELINE.format(source=source.node(guess, "  "), name=source.scalar(guess.name))
 
 
-def read(guess: Guess, paths: list[Path]) -> Read:
+def read(guess: Guess, paths: Sequence[FilePath]) -> Read:
     """Read files with a source that was guessed for them."""
     step = bound(guess)
     found = Read()
     if isinstance(step, str):
         found.refusal = step
         return found
-    inputs = [files.describe(str(path), name) for path, name in zip(paths, guess.paths, strict=True)]
+    inputs = [files.describe_named(path, name) for path, name in zip(paths, guess.paths, strict=True)]
     try:
         scan = step.scan(inputs, OnUnmapped.DROP)
         if scan.missing and guess.type in ("csv", "excel"):

@@ -7,6 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+from spark_jobs.cli import clinker_toml
 from spark_jobs.cli.guess import (
     charset,
     checking,
@@ -28,11 +29,11 @@ from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from spark_jobs.cli.guess.charset import Charset
     from spark_jobs.cli.guess.sampling import Sample
     from spark_jobs.cli.guess.source import Guess
+    from spark_jobs.stores.location import FilePath
 
 #: Whole files of so many bytes are read again, by the engine's readers.
 _TYPED = {b"PAR1": "Parquet", b"Obj\x01": "Avro", b"ORC": "ORC"}
@@ -48,16 +49,21 @@ class NotGuessed(Exception):
     """No source can be guessed for a file; the message describes the file."""
 
 
-def main(files: Sequence[Path], *, as_text: bool) -> int:
+def main(files: Sequence[FilePath], *, as_text: bool) -> int:
     """Print a source for each file, and one for files of one kind; exit 4 where one cannot be read.
 
     Args:
         files: the files.
         as_text: whether every column is a text.
     """
+    with clinker_toml.reaching(files):
+        return _main(files, as_text=as_text)
+
+
+def _main(files: Sequence[FilePath], *, as_text: bool) -> int:
     code = ExitCode.SUCCESS
     taken: set[str] = set()
-    found: list[tuple[Path, Answer]] = []
+    found: list[tuple[FilePath, Answer]] = []
     for path in files:
         try:
             answer = look(path, str(path), taken, as_text=as_text)
@@ -79,12 +85,12 @@ def main(files: Sequence[Path], *, as_text: bool) -> int:
     return code
 
 
-def _said(path: Path, error: Exception) -> str:
+def _said(path: FilePath, error: Exception) -> str:
     text = printable(str(error))
     return text if text.startswith(str(path)) else f"{path}: {text}"
 
 
-def look(path: Path, name: str, taken: set[str], *, as_text: bool = False) -> Answer:
+def look(path: FilePath, name: str, taken: set[str], *, as_text: bool = False) -> Answer:
     """Guess the source of a file.
 
     Args:
@@ -122,7 +128,7 @@ def look(path: Path, name: str, taken: set[str], *, as_text: bool = False) -> An
     return Answer(guess, read)
 
 
-def _of_marks(path: Path, sample: Sample, *, as_text: bool) -> tuple[Guess, int] | None:
+def _of_marks(path: FilePath, sample: Sample, *, as_text: bool) -> tuple[Guess, int] | None:
     """The source of a file whose first bytes identify it as a workbook or XML; None for other files.
 
     Raises:
@@ -191,7 +197,7 @@ def _guess(text: str, sample: Sample, encoding: Charset, *, as_text: bool) -> tu
     return delimited.guess(found, names, encoding, sample, as_text=as_text), len(found.rows)
 
 
-def _name(path: Path, taken: set[str]) -> str:
+def _name(path: FilePath, taken: set[str]) -> str:
     """A name for a source, made from its file's name."""
     stem = path.name.split(".")[0] or path.name.strip(".")
     name = re.sub(r"\W+", "_", stem, flags=re.ASCII).strip("_").lower() or "source"
@@ -218,7 +224,7 @@ def notes(answer: Answer) -> list[str]:
     return together.notes(answer)
 
 
-def guessed(paths: Sequence[Path], names: Sequence[str]) -> list[Answer]:
+def guessed(paths: Sequence[FilePath], names: Sequence[str]) -> list[Answer]:
     """The sources of some files.
 
     Raises:

@@ -19,7 +19,7 @@ from spark_jobs.formats.xml.read import XmlReader
 from spark_jobs.scan import files
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from spark_jobs.stores.location import FilePath
 
 _MOST_RECORDS = 100_000
 
@@ -40,7 +40,7 @@ class _Path:
     members: Counter[str] = field(default_factory=Counter)
 
 
-def guess(path: Path, name: str, head: bytes, *, is_whole: bool, as_text: bool) -> tuple[Guess, int]:
+def guess(path: FilePath, name: str, head: bytes, *, is_whole: bool, as_text: bool) -> tuple[Guess, int]:
     """The source that reads a file, and how many records were looked at.
 
     Args:
@@ -134,10 +134,10 @@ class _Values:
             self.texts[str(value)] += 1
 
 
-def _texts(path: Path, name: str, options: XmlRead) -> tuple[dict[str, _Values], int]:
+def _texts(path: FilePath, name: str, options: XmlRead) -> tuple[dict[str, _Values], int]:
     """The values of each column that the records of a file have, and how many records there are."""
     reader = XmlReader(options)
-    scan = reader.plan([], [files.describe(str(path), name)], OnUnmapped.AUTO_WIDEN)
+    scan = reader.plan([], [files.describe_named(path, name)], OnUnmapped.AUTO_WIDEN)
     found = {column: _Values() for column in scan.undeclared}
     count = 0
     for split in splits.plan(scan.files, 1 << 62):

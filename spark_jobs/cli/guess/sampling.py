@@ -9,10 +9,9 @@ from spark_jobs.scan import changes, compression, files
 from spark_jobs.scan.compression import Compression
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from spark_jobs.scan.changes import Stream
     from spark_jobs.scan.files import InputFile
+    from spark_jobs.stores.location import FilePath
 
 #: Files of so many bytes, unpacked, are read whole.
 WHOLE_BYTES = 16 << 20
@@ -56,7 +55,7 @@ class Sample:
         return len(self.head) + sum(len(data) for _, data in self.pieces)
 
 
-def read(path: Path, name: str) -> Sample:
+def read(path: FilePath, name: str) -> Sample:
     """The sample of a file.
 
     Args:
@@ -66,7 +65,7 @@ def read(path: Path, name: str) -> Sample:
     Raises:
         FormatError: it cannot be read, or is compressed and broken.
     """
-    file = files.describe(str(path), name)
+    file = files.describe_named(path, name)
     with changes.opened(file) as stream:
         start = stream.read(8)
     named, packed = compression.of_name(name), compression.of_bytes(start)

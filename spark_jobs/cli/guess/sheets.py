@@ -19,9 +19,10 @@ from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     import pyarrow as pa
+
+    from spark_jobs.stores.location import FilePath
 
 _DECODER = "spark_jobs.formats.excel.decoding"
 _MOST_COLUMNS = 1024
@@ -40,7 +41,7 @@ class _Sheet:
     is_whole: bool = True
 
 
-def guess(path: Path, name: str, *, as_text: bool) -> tuple[Guess, int]:
+def guess(path: FilePath, name: str, *, as_text: bool) -> tuple[Guess, int]:
     """The source that reads a workbook, and how many records were looked at.
 
     Raises:
@@ -76,9 +77,9 @@ def guess(path: Path, name: str, *, as_text: bool) -> tuple[Guess, int]:
     return made, len(records)
 
 
-def _read(path: Path, name: str) -> tuple[_Sheet, list[str]]:
+def _read(path: FilePath, name: str) -> tuple[_Sheet, list[str]]:
     """The first visible sheet, and the names of the others."""
-    file = files.describe(str(path), name)
+    file = files.describe_named(path, name)
     columns = tuple(f"c{number}" for number in range(1, _MOST_COLUMNS + 1))
     settings: dict[str, Any] = {"range": "", "has_header": False, "header_row": None, "columns": columns}
     with changes.opened(file) as stream, process.opened(stream, name, _DECODER, sheets=("*",), **settings) as session:

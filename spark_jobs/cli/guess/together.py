@@ -10,9 +10,9 @@ from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from spark_jobs.cli.guess.source import Guess
+    from spark_jobs.stores.location import FilePath
 
 _MOST_REASONS = 20
 #: Keys of columns with lists of words.
@@ -41,7 +41,7 @@ class Group:
         answer: the source that reads all of them.
     """
 
-    of_files: list[tuple[Path, Answer]]
+    of_files: list[tuple[FilePath, Answer]]
     answer: Answer
 
     def notes(self) -> Iterator[str]:
@@ -54,9 +54,9 @@ class Group:
         yield from (f"{paths}: {line}" for line in notes(self.answer))
 
 
-def groups(found: Sequence[tuple[Path, Answer]], *, as_text: bool = False) -> Iterator[Group]:
+def groups(found: Sequence[tuple[FilePath, Answer]], *, as_text: bool = False) -> Iterator[Group]:
     """The files that one source can read together: of one format, with the same options and names of columns."""
-    kinds: dict[tuple[object, ...], list[tuple[Path, Answer]]] = {}
+    kinds: dict[tuple[object, ...], list[tuple[FilePath, Answer]]] = {}
     for path, answer in found:
         kinds.setdefault(_kind(answer.guess), []).append((path, answer))
     for some in kinds.values():
@@ -74,7 +74,7 @@ def _kind(guess: Guess) -> tuple[object, ...]:
     return guess.type, repr(sorted(guess.options.items())), repr(guess.layout), names, own
 
 
-def _joined(some: Sequence[tuple[Path, Answer]]) -> Answer | None:
+def _joined(some: Sequence[tuple[FilePath, Answer]]) -> Answer | None:
     """The source that reads some files; None where it reads them worse than each by itself is read."""
     guesses = [answer.guess for _, answer in some]
     alike = zip(*(guess.columns for guess in guesses), strict=True)

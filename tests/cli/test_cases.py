@@ -441,7 +441,7 @@ def test_dotted_names_and_objects_of_one_record_are_both_given(folder: Path) -> 
         """
         - name: both
           given: {s: [{id: 1, tree: {x: 1}, tree.y: 2, deep.a: 3, deep.b: 4, deep: 5}]}
-          expect: {o: [{id: 1, tree: {x: 1}, tree.y: 2, deep.a: 3, deep.b: 4, deep: 5}]}
+          expect: {o: [{id: 1, tree: {x: 1}, tree.y: 2, deep.a: 3, deep.b: 4, deep: 5, kind: "Null"}]}
         """,
     )
     assert _test() == 0

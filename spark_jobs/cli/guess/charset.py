@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 import unicodedata
 from dataclasses import dataclass
 
@@ -31,6 +32,11 @@ _ENDING = set("®™²³¼½")
 #: Letters that are words of their own.
 _WORDS = set("àáéèíóöåôûýÀ")
 _SAMPLE_LETTERS = 20_000
+#: Encodings that fit texts of ISO 8859-15 as well, whose euro sign is another sign there.
+_LIKE_LATIN_9 = ("cp1252", "shift_jis")
+_EURO = b"\xa4"
+#: Control characters, and the byte of the euro sign beside letters.
+_NO_LATIN_9 = re.compile(rb"[\x80-\x9f]|[A-Za-z\xa0-\xff]\xa4|\xa4[A-Za-z\xa0-\xff]")
 
 
 @dataclass(frozen=True)
@@ -114,10 +120,10 @@ def _of_letters(data: bytes) -> Charset:
             continue
         scores.append((_likeness(text, name), -place, name))
     scores.sort(reverse=True)
-    if not scores:
-        return Charset("cp1252", is_certain=False)
-    best = scores[0]
-    if best[0] < 0.3:
+    best = scores[0] if scores and scores[0][0] >= 0.3 else None
+    if (best is None or best[2] in _LIKE_LATIN_9) and _has_euros(beyond):
+        return Charset("iso8859-15", is_certain=best is not None)
+    if best is None:
         return Charset("cp1252", is_certain=False)
     text = beyond.decode(best[2], errors="replace")
     rivals = [
@@ -126,6 +132,14 @@ def _of_letters(data: bytes) -> Charset:
         if score >= best[0] - 0.05 and beyond.decode(name, errors="replace") != text
     ]
     return Charset(best[2], is_certain=not rivals, rival=rivals[0] if rivals else None)
+
+
+def _has_euros(data: bytes) -> bool:
+    """Whether a text has euro signs of ISO 8859-15, and no byte that is a control character there.
+
+    In cp1252 the byte is a currency sign that nobody writes. A letter would have other letters beside it.
+    """
+    return _EURO in data and not _NO_LATIN_9.search(data)
 
 
 def _around_others(data: bytes) -> bytes:

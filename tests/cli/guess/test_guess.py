@@ -302,6 +302,9 @@ def test_a_table_that_was_written_is_read_again(seed: int, tmp_path: Path) -> No
         ("señor;niño;¿qué?;año nº 3", "cp1252"),
         ("café;élève;à 5;1ère;très", "cp850"),
         ("Größe;Ärzte;Übung\nähnlich;äußern", "cp850"),
+        ("Kunde;Betrag €;Straße\nMüller;1,00;Weg", "iso8859-15"),
+        ("Preis;Menge\n1,00 €;2\n2,00€;3", "iso8859-15"),
+        ("zł;ą;Łódź ¤;świat", "iso8859-2"),
     ],
 )
 def test_encodings_are_told_by_their_letters(text: str, encoding: str) -> None:

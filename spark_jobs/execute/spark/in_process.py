@@ -13,6 +13,7 @@ from spark_jobs.execute import report
 from spark_jobs.execute.spark.spread import rows_of
 from spark_jobs.execute.tasks import shuffle_records
 from spark_jobs.execute.tasks import stage as stages
+from spark_jobs.nodes import kept
 
 if TYPE_CHECKING:
     from spark_jobs.execute.tasks.spec import JobSpec
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
 
 def run(spec: JobSpec) -> list[report.TaskReport]:
     """Run a job. Returns the reports of its tasks, by stage and number."""
+    try:
+        return _run(spec)
+    finally:
+        kept.drop()
+
+
+def _run(spec: JobSpec) -> list[report.TaskReport]:
     rows: list[dict[str, Any]] = []
     for number in range(len(spec.loads)):
         rows += rows_of(stages.read_loads(spec, [number], f"0-{number}"))

@@ -7,12 +7,12 @@ the matches into results.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.nodes import spill
+from spark_jobs.nodes import kept, spill
 from spark_jobs.nodes.combine import build, chunks
 from spark_jobs.nodes.combine.index import BuildTable, Compared
 from spark_jobs.nodes.combine.joining import Joining, Pairs
@@ -33,8 +33,11 @@ _CHUNK = 3
 class Combine(Joining):
     """Probes the build sides with the driver's records."""
 
+    #: Whether all tasks of a job index the same build sides, so that one leaves them for the next.
+    _leaves_sides: ClassVar[bool] = True
+
     def open(self) -> None:
-        """Compile the programs. Build sides are opened with the first record."""
+        """Compile the programs. Build sides are opened with the first record, unless an earlier task has left them."""
         super().open()
         self.waiting: list[batches.Batch] = []
         self.waiting_rows = 0
@@ -44,6 +47,10 @@ class Combine(Joining):
         self.needed: dict[str, int] = {}
         #: The build side, if it is the only one and too large to be indexed at once.
         self.large: pa.Table | None = None
+        for qualifier in self.step.builds if self._leaves_sides else ():
+            if (left := kept.take(self.step, qualifier)) is not None:
+                self.tables[qualifier], self.needed[qualifier] = left
+                self.context.memory_pool.hold(self.needed[qualifier])
 
     def process(self, batch: batches.Batch, port: int) -> None:
         self.gather(self.take(batch))
@@ -60,6 +67,10 @@ class Combine(Joining):
     def finish(self) -> None:
         if self.waiting:
             self._probe()
+        if self._leaves_sides and self.large is None:
+            for qualifier in self.step.builds:
+                if qualifier in self.tables:
+                    kept.leave(self.step, qualifier, (self.tables[qualifier], self.needed[qualifier]))
 
     def _probe(self) -> None:
         waiting, self.waiting, self.waiting_rows = self.waiting, [], 0

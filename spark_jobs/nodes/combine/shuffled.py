@@ -77,6 +77,8 @@ class Spread(shuffle.ShuffleWriter, Combine):
 class Probe(shuffle.ShuffleReader, Combine):
     """Looks the driver records of a partition up in the build records of the same partition."""
 
+    _leaves_sides = False
+
     step: CombineStep
 
     def open(self) -> None:

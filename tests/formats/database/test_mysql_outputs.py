@@ -267,7 +267,7 @@ def test_keys_are_compared_as_the_column_compares_them(warehouse: MariaWarehouse
     assert warehouse.read("SELECT id FROM t ORDER BY id") == [(1,), (5,), (7,)]
     warehouse.write([{"id": 8, "v": "e"}, {"id": 9, "v": "É"}], "id: int, v: string", code=2)
     assert warehouse.read("SELECT id FROM t ORDER BY id") == [(1,), (5,), (7,), (8,)]
-    warehouse.database.run("CREATE TABLE u (id int, v varchar(9), UNIQUE (v(1)))")
+    warehouse.database.run("CREATE TABLE u (id int, v varbinary(9), UNIQUE (v(1)))")
     warehouse.write([{"id": 8, "v": "ab"}, {"id": 9, "v": "ac"}], "id: int, v: string", code=4, table="u")
     assert "Duplicate entry" in warehouse.error.message
     assert "or use `mode: upsert`" in warehouse.error.message

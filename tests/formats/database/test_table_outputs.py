@@ -381,15 +381,19 @@ def test_rows_of_one_run_refer_to_one_another(warehouse: Warehouse, postgres: Da
     assert postgres.run("SELECT id FROM t") == [(1,)]
 
 
-def test_of_two_records_with_one_key_of_an_index_of_some_rows_the_second_is_a_dead_letter(
+def test_two_records_with_one_value_of_a_computed_column_end_the_run_with_the_words_of_the_database(
     warehouse: Warehouse, postgres: Database
 ) -> None:
-    postgres.run("CREATE TABLE t (id int);\nCREATE UNIQUE INDEX ON t (id) WHERE id > 1")
-    warehouse.write([{"id": 1}, {"id": 1}, {"id": 2}, {"id": 2}], "id: int", code=2, files=FILES)
-    assert postgres.run("SELECT id FROM t ORDER BY id") == [(1,), (1,), (2,)]
-    (letter,) = warehouse.letters
-    assert "table t" in letter
-    assert "this value" in letter
+    postgres.run("CREATE TABLE t (id int, twice int GENERATED ALWAYS AS (id * 2) STORED UNIQUE)")
+    warehouse.write([{"id": 1}, {"id": 2}, {"id": 2}], "id: int", code=4, files=FILES)
+    assert warehouse.error.code == "E911"
+    for text in (
+        "table public.t: ", "duplicate key value violates unique constraint",
+        "Key (twice)=(4) already exists", "either two records have it",
+    ):  # fmt: skip
+        assert text in warehouse.error.message
+    assert postgres.run("SELECT id FROM t") == []
+    assert not (warehouse.folder / "out/rows.csv").exists()
     assert warehouse.staged == []
 
 

@@ -411,6 +411,58 @@ def test_an_index_may_be_about_one_partition(postgres_warehouse: Warehouse, post
     assert len(postgres_warehouse.letters) == 2
 
 
+@pytest.mark.parametrize(
+    ("index", "given"),
+    [
+        ("lower(b)", "1x 1X 2x 3y"),
+        ("b COLLATE NOCASE, (a % 2) DESC", "1x 2X 3X 3x 4y 2y"),
+        ("(a + length(b))", "1xx 2x 3- 2xx 0xxx"),
+        ("(a / 2.0)", "1x 1y 2x"),
+        ("[a]) WHERE (\"b\" <> 'x)' AND b <> 'x' -- of ) rows", "1x 1x 1y 1z 2y"),
+        ("('it''s' || (a / 2))) WHERE (b IS NULL OR b = 'X'", "2- 3- 3x 4y 5y 4x 5-"),
+        ("(c || b)", "1x 2x"),
+    ],
+)
+def test_sqlite_computes_values_of_an_index(index: str, given: str, sqlite_warehouse: Any) -> None:
+    database = sqlite_warehouse.database
+    close = "\n)" if "--" in index else ")"
+    for name in ("t", "expected"):
+        database.run(
+            f"CREATE TABLE {name} (id INTEGER, a INTEGER, b TEXT COLLATE NOCASE, c TEXT NOT NULL DEFAULT 'c', "
+            f"d BLOB NOT NULL DEFAULT x'', CHECK (length(c) = 1));\n"
+            f"CREATE UNIQUE INDEX u_{name} ON {name} ({index}{close};\n"
+            f"INSERT INTO {name} (id, a, b) VALUES (-1, 9, 'y')"
+        )
+    rows = [_record(number, text) for number, text in enumerate([*given.split(), "9Y"])]
+    for row in rows:
+        values = ", ".join("NULL" if row.get(name) is None else repr(row[name]) for name in ("id", "a", "b"))
+        database.run(f"INSERT OR IGNORE INTO expected (id, a, b) VALUES ({values})")
+    expected = [number for (number,) in database.run("SELECT id FROM expected ORDER BY id")]
+    if "c ||" in index:  # the records have no such column: the database alone computes it
+        sqlite_warehouse.write(rows, "id: int, a: int, b: string", code=4)
+        assert "UNIQUE constraint failed: index 'u_t'" in sqlite_warehouse.error.message
+        return
+    sqlite_warehouse.write(rows, "id: int, a: int, b: string", code=2, files=FILES)
+    assert [number for (number,) in database.run("SELECT id FROM t ORDER BY id")] == expected
+    assert len(sqlite_warehouse.letters) == len(rows) + 1 - len(expected)
+    assert any("an earlier record of the run has this value" in letter for letter in sqlite_warehouse.letters)
+    assert sqlite_warehouse.staged == []
+
+
+def test_an_upsert_may_keep_what_an_index_computes(sqlite_warehouse: Any) -> None:
+    database = sqlite_warehouse.database
+    database.run(
+        "CREATE TABLE t (k INTEGER PRIMARY KEY, b TEXT);\nCREATE UNIQUE INDEX u ON t (lower(b)) WHERE b > 'a';\n"
+        "INSERT INTO t VALUES (1, 'x'), (2, 'y')"
+    )
+    rows = [{"k": 1, "b": "X"}, {"k": 3, "b": "Y"}, {"k": 4, "b": "A"}, {"k": 5, "b": "A"}, {"k": 6, "b": "n"},
+            {"k": 7, "b": "N"}, {"k": 8, "b": "n"}]  # fmt: skip
+    sqlite_warehouse.write(rows, "k: int, b: string", code=2, options="mode: upsert, key: k")
+    found = [tuple(row) for row in database.run("SELECT k, b FROM t ORDER BY k")]
+    assert found == [(1, "X"), (2, "y"), (3, "Y"), (4, "A"), (5, "A"), (6, "n"), (7, "N")]
+    assert len(sqlite_warehouse.letters) == 1
+
+
 @pytest.mark.parametrize("collation", ["utf8mb4_general_ci", "utf8mb4_bin", "utf8mb4_nopad_bin"])
 def test_mariadb_compares_the_first_characters(collation: str, maria_warehouse: Any) -> None:
     import pymysql

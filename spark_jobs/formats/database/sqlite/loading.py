@@ -28,6 +28,7 @@ from spark_jobs.formats.database import targets
 from spark_jobs.formats.database.loading import staging as staging_of
 from spark_jobs.formats.database.options import KnownDatabaseWrite, WriteMode
 from spark_jobs.formats.database.sqlite import columns as kinds
+from spark_jobs.formats.database.sqlite import indexes
 from spark_jobs.formats.database.sqlite.reading import named, path_of
 from spark_jobs.formats.database.sqlite.session import identity, reading, translated_errors, writing
 from spark_jobs.formats.database.tables import quoted
@@ -37,7 +38,7 @@ from spark_jobs.scan.connections import FAILED
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from spark_jobs.formats.database.options import DatabaseWrite
     from spark_jobs.scan.connections import Connection
@@ -216,11 +217,11 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
             targets.refuse_following(name, run(found, _FOLLOWING, name))
         is_strict, has_no_row_ids = _form(found, name)
         columns, row_id = _columns(found, name, is_strict=is_strict, has_no_row_ids=has_no_row_ids)
-        constraints = _unique(found, name)
+        constraints = _unique(found, name, definition, columns)
         if row_id is not None:
             constraints.append(Constraint("unique", f"{name}.{row_id}", (row_id,)))
         unique_indexes = tuple(constraints)
-        unique = [each.columns for each in unique_indexes]
+        unique = [each.columns for each in unique_indexes if each.is_of_columns]
         if options.key and frozenset(options.key) not in map(frozenset, unique):
             listed = "; ".join(", ".join(each) for each in unique) or "none"
             raise format.Unfit(f"no unique index of table {name} has just the columns of `key`: there is {listed}")
@@ -295,15 +296,25 @@ def _columns(
     return tuple(columns), row_id
 
 
-def _unique(found: Session, table: str) -> list[Constraint]:
-    """Unique indexes of columns, that are about all rows."""
+def _unique(found: Session, table: str, definition: str, columns: Sequence[TargetColumn]) -> list[Constraint]:
+    """The unique indexes, but those with a collation that SQLite itself does not have among others' keys."""
     constraints = []
-    text = 'SELECT name FROM pragma_index_list(?) WHERE "unique" AND NOT partial ORDER BY name'
-    for (index,) in run(found, text, table):
+    names_of_table = [column.name for column in columns]
+    listed = run(found, 'SELECT name, partial FROM pragma_index_list(?) WHERE "unique" ORDER BY name', table)
+    for index, is_partial in listed:
         rows = run(found, "SELECT name, coll FROM pragma_index_xinfo(?) WHERE key ORDER BY seqno", index)
-        if all(name is not None for name, _ in rows):
-            names, collations = zip(*rows, strict=True)
+        names, collations = zip(*rows, strict=True)
+        if not is_partial and None not in names:
             constraints.append(Constraint("unique", index, names, collations=collations))
+        elif {collation.upper() for collation in collations} <= indexes.COLLATIONS:
+            ((statement,),) = run(found, "SELECT sql FROM main.sqlite_master WHERE type = 'index' AND name = ?", index)
+            keys, condition = indexes.parts(statement)
+            named = indexes.named_in([*keys, condition], names_of_table)
+            if named and len(keys) == len(names):
+                constraints.append(
+                    Constraint("unique", index, named, text=definition, collations=collations, keys=tuple(keys),
+                               condition=condition, is_of_columns=False)
+                )  # fmt: skip
     return constraints
 
 

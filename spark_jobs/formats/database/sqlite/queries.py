@@ -11,7 +11,7 @@ import sqlite3
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.formats.database.sqlite import columns
+from spark_jobs.formats.database.sqlite import columns, indexes
 from spark_jobs.formats.database.sqlite.reading import path_of
 from spark_jobs.formats.database.sqlite.session import LOCK_S, identity, reading, translated_errors
 from spark_jobs.formats.database.tables import quoted
@@ -44,6 +44,7 @@ class Queries:
         self._opened: sqlite3.Connection | None = None
         self._copy: sqlite3.Connection | None = None
         self._tables: dict[tuple[str, ...], str] = {}
+        self._computing: dict[str, indexes.Values] = {}
 
     def rows(self, found: pa.RecordBatch) -> Iterator[tuple[int, str, tuple[str, ...]]]:
         """The records that the table refuses: the row, why, and the columns that tell.
@@ -65,6 +66,9 @@ class Queries:
                     continue
                 if each.kind == "check":
                     yield from self._tried(each, names, values)
+                elif each.keys and self._is_here:
+                    for row in self._having(each, values):
+                        yield row, each.why, each.columns
                 elif self._is_here:
                     for row in self._against(each, values):
                         yield row, each.why, each.columns
@@ -100,6 +104,44 @@ class Queries:
             except sqlite3.IntegrityError as problem:
                 about = tuple(name for name in names if re.search(rf"\b{re.escape(name)}\b", str(problem)))
                 yield number, f"the database says: {problem}", about
+
+    def computed(self, index: Constraint, found: pa.RecordBatch) -> list[str | None]:
+        """Give texts that are the same only for records that a unique index with `keys` has as one.
+
+        Raises:
+            FormatError: the database fails (E911).
+        """
+        values = {
+            name: columns.values(self._columns[name], array)
+            for name, array in zip(found.schema.names, found.columns, strict=True)
+        }
+        with translated_errors(self._connection, self._target.name):
+            made = self._values(index)
+            return [made.text(keys) for keys in made.of(values)]
+
+    def _values(self, index: Constraint) -> indexes.Values:
+        if index.name not in self._computing:
+            self._computing[index.name] = indexes.Values(self._target, index)
+        return self._computing[index.name]
+
+    def _having(self, index: Constraint, values: dict[str, list[Any]]) -> Iterator[int]:
+        """The records whose keys a row of the table has already; an upsert may change that row."""
+        same = " AND ".join(f"{quoted(name)} = ?" for name in self._key)
+        compared = [f"({key}) = ?" for key in index.keys]
+        compared += [f"({index.condition})"] if index.condition else []
+        compared += [f"NOT ({same})"] if same else []
+        statement = f"SELECT 1 FROM {self._target.relation} WHERE {' AND '.join(compared)} LIMIT 1"
+        for row, keys in enumerate(self._values(index).of(values)):
+            if keys is None:
+                continue
+            given = [*keys, *(values[name][row] for name in self._key)]
+            try:
+                if self._session().execute(statement, given).fetchone():
+                    yield row
+            except sqlite3.OperationalError as problem:
+                if "no such" not in str(problem):
+                    raise
+                return  # a function that the program of the table's owner brings along
 
     def _against(self, constraint: Constraint, values: dict[str, list[Any]]) -> list[int]:
         asked = constraint.asked_for(self._key)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+import pyarrow as pa
+
 from spark_jobs.formats.database.options import WriteMode
 from spark_jobs.formats.database.sqlite import columns
 from spark_jobs.formats.database.sqlite.queries import Queries
@@ -11,10 +13,8 @@ from spark_jobs.formats.database.sqlite.queries import Queries
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
-
     from spark_jobs.formats.database.options import DatabaseWrite
-    from spark_jobs.formats.database.targets import Target, TargetColumn
+    from spark_jobs.formats.database.targets import Constraint, Target, TargetColumn
 
 
 class Checks:
@@ -33,6 +33,11 @@ class Checks:
     def comparable(self, column: TargetColumn, array: pa.Array, collation: str) -> pa.StringArray:
         """See `write.py:Checks`."""
         return cast("pa.StringArray", columns.comparable(column, array, collation))
+
+    def computed(self, constraint: Constraint, found: pa.RecordBatch) -> pa.StringArray:
+        """See `write.py:Checks`."""
+        known = None if self._queries is None else self._queries.computed(constraint, found)
+        return pa.nulls(found.num_rows, pa.string()) if known is None else pa.array(known, pa.string())
 
     def rows(self, found: pa.RecordBatch) -> Iterator[tuple[int, str, tuple[str, ...]]]:
         """See `write.py:Checks`."""

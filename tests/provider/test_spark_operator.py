@@ -146,6 +146,9 @@ def test_what_is_known_of_a_run_is_there_while_it_runs(spark: Any, context: Any,
     )
 
     def execute() -> None:
+        from tests.provider.airflow_of import allow_this_thread
+
+        allow_this_thread()
         with contextlib.suppress(exceptions.ClinkerInterrupted):
             operator.execute(context)
 
@@ -534,6 +537,9 @@ def test_kill_ends_every_process_of_the_run(spark: Any, context: Any, tmp_path: 
     failures: list[BaseException] = []
 
     def execute() -> None:
+        from tests.provider.airflow_of import allow_this_thread
+
+        allow_this_thread()
         try:
             operator.execute(context)
         except exceptions.ClinkerError as error:

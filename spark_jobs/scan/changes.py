@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, cast
 from spark_jobs.scan import files
 from spark_jobs.scan.files import FormatError, InputFile
 from spark_jobs.scan.unpacking import Unpacked
+from spark_jobs.stores.refusals import Kind, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -96,14 +97,19 @@ class Stream:
         """The next bytes; none at the end.
 
         Raises:
-            FormatError: the file ends too early (E907), or cannot be read.
+            FormatError: the file ends too early or is gone (E907), or cannot be read.
         """
         left = self._file.size - self._at
         wanted = left if size < 0 else min(size, left)
         if wanted <= 0:
             return b""
-        with files.translated_errors(self._file.name):
-            data: bytes = self._raw.read(wanted)
+        try:
+            with files.translated_errors(self._file.name):
+                data: bytes = self._raw.read(wanted)
+        except FormatError as error:
+            if _is_missing(error) and not self._file.is_immutable:  # the table of an immutable one says more
+                raise _changed(self._file, "was removed", error) from error
+            raise
         if not data:
             raise _changed(self._file, f"became shorter than the {self._file.size} bytes it had")
         self._at += len(data)
@@ -124,6 +130,11 @@ class Stream:
             digest = zlib.crc32(self.read(_EDGE_BYTES), digest)
         self.seek(0)
         return digest
+
+
+def _is_missing(error: FormatError) -> bool:
+    """Whether a store has said that there is no such object."""
+    return isinstance(error.__cause__, StoreError) and error.__cause__.kind is Kind.MISSING
 
 
 def edges_of(data: bytes) -> int:

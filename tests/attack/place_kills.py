@@ -4,7 +4,7 @@ One pipeline reads the new files of an incremental source. It writes local files
 in the store, Iceberg tables, PostgreSQL, SQLite, dead letters and its bookmark. A round adds a file and ends the run at
 a random moment, at a random request to the store, or at a random change of local files, by SIGKILL, SIGTERM or SIGINT;
 or the store loses an answer. Then `clinker recover` or the next run begins. Each place must have the same batches of
-records, each batch once. After a whole run nothing else may be left.
+records, each batch once. After a whole run nothing else may be left, but for files that dead runs left in tables.
 
 By default jobs run without Spark, in a process that is forked for each run. `--real` starts `clinker run` on embedded
 Spark and kills the driver, its whole group, the JVM or a Python worker.
@@ -12,6 +12,7 @@ Spark and kills the driver, its whole group, the JVM or a Python worker.
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
 import io
 import json
@@ -251,6 +252,7 @@ class Rounds:
         self.apart(self.places.make)
         self.number, self.steps, self.requests, self.takes = 0, 400, 400, 5.0
         self.counted = RawValue("q")
+        self.unlisted = set[str]()
         self.state, self.pending = State(), frozenset[int]()
         self.whole()
         self.load()
@@ -285,7 +287,8 @@ class Rounds:
             code = 99
             try:
                 os.setpgid(0, 0)
-                sys.stdout = sys.stderr = (self.folder / "run.log").open("w")
+                log = sys.stdout = sys.stderr = (self.folder / "run.log").open("w")
+                faulthandler.dump_traceback_later(0.9 * _LIMIT_S, file=log)
                 code = work()
             except BaseException:  # noqa: BLE001 - told in the log
                 traceback.print_exc()
@@ -365,7 +368,8 @@ class Rounds:
         self.state, self.pending = before.after(self.number, self.pending), frozenset()
         found = self.apart(lambda: [self.places.look(), self.places.left()])
         assert found[0] == self.state.places(), _parted(found[0], self.state.places())
-        assert not found[1], f"left over: {found[1][:8]}"
+        left = [name for name in found[1] if name not in self.unlisted]
+        assert not left, f"left over: {left[:8]}"
 
     def recovered(self) -> None:
         """What `clinker recover` does for all folders."""
@@ -382,7 +386,10 @@ class Rounds:
         else:
             # A run of these places that ends before it publishes begins with their recovery, too.
             self.is_recovered_by_run()
-        found = self.apart(self.places.look)
+        found, left = self.apart(lambda: [self.places.look(), self.places.left()])
+        # A run that dies before it has noted its files leaves them in tables: no version has them, and VACUUM removes
+        # them (docs/delta.md, docs/iceberg.md). Runs that end well leave none.
+        self.unlisted |= {name for name in left if name.endswith(".parquet")}
         is_old, is_new = found == old.places(), found == new.places()
         assert is_old or is_new, (
             f"{outcome}: a mixture; against old: {_parted(found, old.places())}; against new: "

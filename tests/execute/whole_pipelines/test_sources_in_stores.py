@@ -9,6 +9,7 @@ import pytest
 
 from spark_jobs.cli import clinker
 from spark_jobs.contract import ExitCode
+from spark_jobs.execute.run import passes
 from spark_jobs.formats import splits
 from spark_jobs.nodes.output.packed import pack
 from spark_jobs.scan.compression import Compression
@@ -20,7 +21,7 @@ from tests.stores.faults import Fault, Request, between
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.object_store import Bucket
+    from tests.object_store import AnyBucket, Bucket
 
 PIPELINE = """
 pipeline: {{ name: p }}
@@ -152,6 +153,31 @@ def test_an_object_that_is_replaced_ends_the_run_and_nothing_is_published(
         found = run(tmp_path, f"path: {s3.uri('in/a.csv')}")
     assert found.exit_code == ExitCode.IO
     assert (found.error.code, "was replaced" in found.error.message) == ("E907", True)
+    assert pipelines.outputs(tmp_path) == {}
+
+
+@pytest.mark.parametrize("change", ["same size", "longer", "shorter", "gone"])
+def test_an_object_that_changes_between_planning_and_reading_ends_the_run(
+    change: str, bucket: AnyBucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = "id,v\n" + "".join(f"{number},old\n" for number in range(40_000))
+    bucket.put("in/a.csv", rows)
+    bucket.put("in/b.csv", rows)
+    monkeypatch.setenv(splits.SPLIT_BYTES_VARIABLE, "100000")
+    begin = passes.chain.run
+
+    def run_later(*arguments: Any) -> Any:
+        if change == "gone":
+            bucket.delete("in/b.csv")
+        else:
+            others = {"same size": rows.replace("old", "new"), "longer": f"{rows}1,new\n", "shorter": rows[:-6]}
+            bucket.put("in/b.csv", others[change])
+        return begin(*arguments)
+
+    monkeypatch.setattr(passes.chain, "run", run_later)
+    found = run(tmp_path, f"glob: {bucket.uri('in/*.csv')}")
+    assert (found.exit_code, found.error.code) == (ExitCode.IO, "E907"), found.error
+    assert bucket.uri("in/b.csv") in found.error.message
     assert pipelines.outputs(tmp_path) == {}
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pytest
 
 from spark_jobs import limits
-from spark_jobs.cxl import typed
+from spark_jobs.cxl import typed, types
 from spark_jobs.nodes import program_reads
 from spark_jobs.plan.explain import explain
 from tests.plan.pipelines import ORDERS, found, planned, problems, write
@@ -389,3 +390,52 @@ def test_too_many_calls_are_an_error_at_the_first_beyond(folder: Path, monkeypat
     items = problems(folder, ORDERS + CALL + more)
     assert [item.code.id for item in items] == ["E107"]
     assert '"more"' in items[0].message
+
+
+DECIMALS = """
+_compose:
+  name: rated
+  inputs: { rows: {} }
+  config_schema:
+    rate: { type: 'decimal(6,4)', default: 0.1, range: [0.1, 0.2] }
+nodes:
+  - type: transform
+    name: t
+    input: rows
+    config: { cxl: "emit fee = $config.rate * 3\\nemit said = '{{ rate }}'" }
+"""
+CALLED = """
+  - { type: composition, name: c, input: orders, use: rated.comp.yaml%s }
+  - { type: output, name: out, input: c, config: { type: csv, path: out.csv } }
+"""
+
+
+def test_parameters_are_decimals_with_the_digits_that_are_written(folder: Path) -> None:
+    write(folder, DECIMALS, "rated.comp.yaml")
+    for given, said in (("", "0.1000"), (", config: { rate: 0.2 }", "0.2000")):
+        plan = planned(folder, ORDERS + CALLED % given)
+        made, text = plan.by_name["c/t"].step.program.statements  # type: ignore[union-attr]
+        assert made.value.type.non_null().kind is types.Kind.DECIMAL  # type: ignore[attr-defined]
+        read = [each.value for each in (made.value.left, made.value.right)]  # type: ignore[attr-defined]
+        assert said in [str(each) for each in read if isinstance(each, Decimal)]
+        assert text.value.value == said  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "said"),
+    [
+        ("'decimal(6,4)'", "0.12345", "expected decimal(6,4), found"),
+        ("'decimal(6,4)'", "123.5", "expected decimal(6,4), found"),
+        ("'decimal(6,4)'", "'0.1'", "expected decimal(6,4), found"),
+        ("'decimal(6,4)'", "true", "expected decimal(6,4), found"),
+        ("'decimal(6,4)'", "0.3", "out of range [0.1, 0.2]"),
+        ("'decimal(6,4)', enum: [0.1, 0.2]", "0.15", "`0.1500` is none of `0.1`, `0.2`"),
+        ("decimal", "0.1", "a parameter's type is one of string, int, float, bool, path, decimal(12,2)"),
+        ("'decimal(60,4)'", "0.1", "a Decimal has 1 to 38 digits"),
+        ("date", "0.1", "a parameter's type is one of"),
+    ],
+)
+def test_values_that_no_decimal_parameter_has_are_errors(type_: str, value: str, said: str, folder: Path) -> None:
+    write(folder, DECIMALS.replace("'decimal(6,4)'", type_), "rated.comp.yaml")
+    items = problems(folder, ORDERS + CALLED % f", config: {{ rate: {value} }}")
+    assert any(said in item.message for item in items), [item.message for item in items]

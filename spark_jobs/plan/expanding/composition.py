@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from spark_jobs import limits
 from spark_jobs.cxl import types
 from spark_jobs.diagnostics import codes, nearest
-from spark_jobs.nodes.model import ColumnConfig, Columns, ColumnType, Config, Flag, Name, Number, Text, choice, kind_of
+from spark_jobs.nodes.model import (
+    ColumnConfig,
+    Columns,
+    ColumnType,
+    Config,
+    Flag,
+    Name,
+    Number,
+    Text,
+    choice,
+    column_type,
+    decimals_are_exact,
+    kind_of,
+    unfit,
+)
 from spark_jobs.plan.reading import document, reader
 from spark_jobs.plan.reading.yaml_tree import Mapping, Node, Scalar, Sequence
 
@@ -36,13 +51,42 @@ class ParameterType(StrEnum):
     PATH = "path"
 
 
-TYPES = {
+_TYPES = {
     ParameterType.STRING: types.STRING,
     ParameterType.INT: types.INT,
     ParameterType.FLOAT: types.FLOAT,
     ParameterType.BOOL: types.BOOL,
     ParameterType.PATH: types.STRING,
 }
+
+
+def _parameter_type(value: Any) -> ParameterType | types.Type:
+    """A word of `ParameterType`, or a Decimal: `decimal(12,2)`, or the word alone where that is the exact type."""
+    if isinstance(value, ParameterType | types.Type):
+        return value
+    word = value.strip().lower() if isinstance(value, str) else value
+    if word in {*ParameterType}:
+        return ParameterType(word)
+    is_exact = word == "decimal" and decimals_are_exact()
+    if is_exact or (isinstance(word, str) and word.startswith(("decimal(", "numeric("))):
+        return column_type(word)
+    words = [*ParameterType, "decimal(12,2)"]
+    raise unfit(f"a parameter's type is one of {', '.join(words)}; found {kind_of(value)}")
+
+
+_DECIMAL_PATTERN = r"^(decimal|numeric)\(\s*[0-9]+\s*(,\s*[0-9]+\s*)?\)$"
+_ParameterType = Annotated[
+    Any,
+    BeforeValidator(_parameter_type),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "enum": [*ParameterType, "decimal"]},
+                {"type": "string", "pattern": _DECIMAL_PATTERN},
+            ]
+        }
+    ),
+]
 
 
 class PortConfig(Config):
@@ -67,12 +111,17 @@ class OutputPortConfig(Config):
 class ParameterConfig(Config):
     """A parameter of the composition."""
 
-    type: choice(ParameterType)  # type: ignore[valid-type]
+    type: _ParameterType
     required: Flag = False
     default: Any = None
     enum: list[Any] | None = None
     range: Annotated[list[Number], Field(min_length=2, max_length=2)] | None = None
     description: Text | None = None
+
+    @property
+    def kind(self) -> types.Type:
+        """The type of its values in programs."""
+        return self.type if isinstance(self.type, types.Type) else _TYPES[self.type]
 
 
 class ResourceKind(StrEnum):
@@ -241,19 +290,21 @@ def parameter_problem(parameter: ParameterConfig, value: Any) -> tuple[str | Non
     """Why a value does not fit a parameter (None when it does), and the value that the body sees."""
     from spark_jobs.plan.expanding import variables
 
-    kind = TYPES[parameter.type]
+    kind = parameter.kind
     if isinstance(value, str) and len(value) > limits.PARAMETER_CHARACTERS:
         return f"the text has {len(value)} characters (max {limits.PARAMETER_CHARACTERS})", None
     fits, converted = variables.convert(value, kind)
     if variables.is_too_large(value, kind):
         return f"{kind_of(value)} is outside the range of {kind.kind} holds", None
     if not fits:
-        return f"expected {parameter.type}, found {kind_of(value)}", None
+        return f"expected {str(parameter.type).lower()}, found {kind_of(value)}", None
     if parameter.enum is not None and converted not in [variables.convert(one, kind)[1] for one in parameter.enum]:
         allowed = ", ".join(f"`{one}`" for one in parameter.enum)
         return f"`{converted}` is none of {allowed}", None
-    if parameter.range is not None and isinstance(converted, (int, float)):
+    if parameter.range is not None and isinstance(converted, (int, float, Decimal)):
         low, high = parameter.range
-        if not low <= converted <= high:
+        # A Decimal is compared with the digits that are written, and not with the nearest double.
+        exact = [Decimal(repr(each)) if isinstance(converted, Decimal) else each for each in (low, high)]
+        if not exact[0] <= converted <= exact[1]:
             return f"{converted} is out of range [{low:g}, {high:g}]", None
     return None, converted

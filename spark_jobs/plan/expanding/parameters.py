@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes.model import kind_of
 from spark_jobs.plan.expanding import composition
 from spark_jobs.plan.expanding.composition import ParameterConfig, ParameterType
-from spark_jobs.plan.reading import interpolation, reader
+from spark_jobs.plan.reading import interpolation, reader, scalars
 from spark_jobs.plan.reading.yaml_tree import Entry, Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def _default_layer(called: Composition, name: str, parameter: ParameterConfig) -
 
 
 def _checked(what: str, parameter: ParameterConfig, layers: list[Layer], found: Diagnostics) -> Parameter:
-    kind = composition.TYPES[parameter.type]
+    kind = parameter.kind
     checked: list[Layer] = []
     for layer in layers:
         problem, value = composition.parameter_problem(parameter, layer.value)
@@ -217,10 +218,15 @@ def _filled(node: Scalar, values: MappingType[str, Parameter], room: interpolati
         return node
     whole = _TEMPLATE.fullmatch(node.text.strip())
     value = values[whole.group(1)].value if whole and whole.group(1) in values else text
+    if isinstance(value, Decimal):
+        # Settings take numbers as YAML has them, with the digits that are written.
+        value = scalars.resolve(_text(value))
     return replace(node, text=text, value=value, edits=(*node.edits, edits))
 
 
 def _text(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, Decimal):
+        return f"{value:f}"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -16,7 +16,7 @@ from spark_jobs.stores.refusals import StoreError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_jobs.execute.delivery.participant import Reach
+    from spark_jobs.execute.delivery.participant import StorageAccess
 
 
 def main(folders: Sequence[str], base_dir: Path) -> int:
@@ -26,12 +26,12 @@ def main(folders: Sequence[str], base_dir: Path) -> int:
         folders: paths and URIs.
         base_dir: where `clinker.toml` is looked for, which says how stores are reached.
     """
-    from spark_jobs.execute.delivery.participant import Reach
+    from spark_jobs.execute.delivery.participant import StorageAccess
     from spark_jobs.plan.reading import workspace
 
     found = Diagnostics()
     storage = workspace.load(base_dir, found).storage
-    reach = Reach(storage.stores, storage.connections, storage.catalogs)
+    access = StorageAccess(storage.stores, storage.connections, storage.catalogs)
     problems = [f"{each.code.id}: {each.message}" for each in found if each.is_error]
     problems += [f"{folder}: {problem}" for folder in folders if (problem := _problem(folder))]
     if problems:
@@ -41,7 +41,7 @@ def main(folders: Sequence[str], base_dir: Path) -> int:
     code = ExitCode.SUCCESS
     for folder in folders:
         try:
-            cleared = _recovered(folder, reach)
+            cleared = _recovered(folder, access)
         except StoreError as error:
             _say(f"clinker recover error: {error.code}: {error}")
             code = ExitCode.IO
@@ -67,17 +67,17 @@ def _problem(folder: str) -> str | None:
     return None if problem is None else f"{problem[0]}: {problem[1]}"
 
 
-def _recovered(folder: str, reach: Reach) -> list[str]:
+def _recovered(folder: str, access: StorageAccess) -> list[str]:
     place = location.located(folder)
     if isinstance(place, Path):
         from spark_jobs.execute.delivery.local import recovery
 
-        return [str(each) for each in recovery.recover(place, reach)]
+        return [str(each) for each in recovery.recover(place, access)]
     from spark_jobs.execute.delivery.objects import recovery as of_objects
     from spark_jobs.stores import opening
 
-    store = opening.writable(reach.stores.resolved())
-    return [str(each) for each in of_objects.recover(store, place / "", reach=reach)]
+    store = opening.writable(access.stores.resolved())
+    return [str(each) for each in of_objects.recover(store, place / "", access=access)]
 
 
 def _say(text: str) -> None:

@@ -21,7 +21,7 @@ from spark_jobs.cxl.types import Kind
 from spark_jobs.execute import identity
 from spark_jobs.execute.delivery import places
 from spark_jobs.execute.delivery.destination import Content, FileType, PartRange
-from spark_jobs.execute.delivery.participant import Reach
+from spark_jobs.execute.delivery.participant import StorageAccess
 from spark_jobs.execute.dlq import publishing, reading_again, work_list
 from spark_jobs.execute.run import executor
 from spark_jobs.nodes.output.step import IfExists
@@ -369,7 +369,7 @@ class _After:
         self.origins: dict[tuple[str, str], Origin] = {}
         self.failed: dict[Origin, list[Entry]] = {}
         self.published: list[tuple[OutputStep, Path, FilePath]] = []
-        self.reach = Reach(plan.stores, plan.connections, plan.catalogs)
+        self.access = StorageAccess(plan.stores, plan.connections, plan.catalogs)
 
     def run(self, wanted: _Round, number: int, options: RunOptions) -> tuple[RunError, ExitCode] | None:
         """Run the pipeline over the records of a round; gives what ended it."""
@@ -473,7 +473,7 @@ def _finish(
         events.append(work_list.event(kind, entry))
     files = _contents(after, force=options.force) if mine else {}
     if mine and not options.dry_run:
-        publishing.publish(found, left, events, files, _ledgers_too(after.plan, found), after.reach)
+        publishing.publish(found, left, events, files, _ledgers_too(after.plan, found), after.access)
     records = {entry.origin for entry in mine if not entry.is_made and entry.id not in drivers}
     replayed.failed = sum(origin in after.failed for origin in records)
     replayed.done = len(records) - replayed.failed
@@ -523,7 +523,7 @@ def _named(cells: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
 def _contents(after: _After, *, force: bool) -> dict[FilePath, Content]:
     """The files with the replayed records; those that have records already keep them before the new ones."""
     files: dict[FilePath, Content] = {}
-    there = places.destinations(after.reach)
+    there = places.destinations(after.access)
     for step, path, target in after.published:
         if step.is_table and there.standing(target) is not FileType.NOTHING:
             raise Refused(f"{target} is of a table that exists already: choose another folder for --into")
@@ -542,7 +542,7 @@ def _contents(after: _After, *, force: bool) -> dict[FilePath, Content]:
         elif after.into is not None:
             raise Refused(f"{target} exists already: use --force to replace it")
         else:
-            known = places.files(after.reach, target)
+            known = places.files(after.access, target)
             if content := _appended(step, path, target, known):
                 files[target] = content
     return files

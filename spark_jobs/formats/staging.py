@@ -102,7 +102,7 @@ class Loader(Protocol):
     def transaction(self, connection: Connection, name: str = "") -> AbstractContextManager[Any]:
         """A transaction that is committed at the end, and rolled back on errors."""
 
-    def tried(self, connection: Connection) -> AbstractContextManager[Any]:
+    def rolled_back_transaction(self, connection: Connection) -> AbstractContextManager[Any]:
         """A transaction that is rolled back in any case, after all constraints have been checked."""
 
     def lock_run(self, connection: Connection, run_name: str, name: str) -> Any:
@@ -126,10 +126,10 @@ class Loader(Protocol):
     ) -> int:
         """Put the rows of a part into a staging table, and return their number. A second attempt adds no row twice."""
 
-    def note(self, found: Any, staging: Staging) -> None:
+    def write_note(self, found: Any, staging: Staging) -> None:
         """Write the note of a staging table: how it is published, and the home of its run."""
 
-    def keep(self, found: Any, staging: Staging) -> None:
+    def make_durable(self, found: Any, staging: Staging) -> None:
         """Make a staging table survive a crash of the server."""
 
     def lock_publication(self, found: Any, run_name: str, connection: str) -> None:

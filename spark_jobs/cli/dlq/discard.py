@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def main(file: str, wanted: EntryFilter, *, reason: str, all_entries: bool) -> int:
     """Take entries out of a file, for a reason that the ledger keeps; all of them only if that is said."""
-    from spark_jobs.execute.delivery.participant import Reach
+    from spark_jobs.execute.delivery.participant import StorageAccess
     from spark_jobs.execute.dlq import publishing, work_list
     from spark_jobs.execute.verdict import RunFailed
     from spark_jobs.stores.refusals import StoreError
@@ -36,7 +36,7 @@ def main(file: str, wanted: EntryFilter, *, reason: str, all_entries: bool) -> i
     left = [entry for entry in found.entries if entry.id not in taken]
     events = [work_list.event("discarded", entry, reason=reason) for entry in chosen]
     try:
-        publishing.publish(found, left, events, reach=Reach(stores))
+        publishing.publish(found, left, events, access=StorageAccess(stores))
     except RunFailed as error:
         return opening.refused("discard", f"{error.code}: {error.message}", ExitCode.IO)
     except StoreError as error:

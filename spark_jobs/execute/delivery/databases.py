@@ -18,7 +18,7 @@ from spark_jobs.disk import durable
 from spark_jobs.execute import logs, verdict
 from spark_jobs.execute.delivery import converting, destination, joint
 from spark_jobs.execute.delivery.destination import whole
-from spark_jobs.execute.delivery.participant import Address, Answer, NotCompleted, Rank, Reach
+from spark_jobs.execute.delivery.participant import Address, Answer, NotCompleted, Rank, StorageAccess
 from spark_jobs.execute.spark import spread
 from spark_jobs.formats import format, registry
 from spark_jobs.nodes.output import run as output_run
@@ -102,10 +102,10 @@ class Tables:
         with self._as_refusals(), loader.transaction(self.connection) as found:
             for each in self.stagings:
                 # The run counts once its home has decided. From then on the rows must survive a crash of the server.
-                loader.keep(found, each)
-                loader.note(found, each)
+                loader.make_durable(found, each)
+                loader.write_note(found, each)
         # What the database would refuse is found now, while nothing has been decided.
-        with self._as_refusals(), loader.tried(self.connection) as found:
+        with self._as_refusals(), loader.rolled_back_transaction(self.connection) as found:
             for each in self.stagings:
                 with self._shown(found, each):
                     loader.publish(found, each)
@@ -203,7 +203,7 @@ class Tables:
 
 
 @dataclass(frozen=True)
-class LeftTables:
+class DeadStagings:
     """See `DeadParticipant`."""
 
     connection: Connection
@@ -224,14 +224,14 @@ class LeftTables:
         _remove(self.connection, self.run, self.connection.name, partial(_is_of, self.home))
 
 
-def left(address: Address, home: Address, reach: Reach) -> LeftTables:
+def dead_participant(address: Address, home: Address, access: StorageAccess) -> DeadStagings:
     """See `joint.py:KINDS`.
 
     Raises:
         OSError: the connection is not known here.
     """
     try:
-        return LeftTables(connections.of_reference(address.place, reach.connections), address.run, home)
+        return DeadStagings(connections.of_reference(address.place, access.connections), address.run, home)
     except FormatError as problem:
         raise _failed(problem) from None
 
@@ -262,7 +262,7 @@ def _looked(plan: plans.Plan, step: OutputStep, compares: bool) -> OutputStep:
     try:
         connection = _connection(plan, step)
         step = replace(step, options=_loader(connection).look(connection, step.options))
-        recover(connection, Reach(plan.stores, plan.connections, plan.catalogs), step.options.target.relation)
+        recover(connection, StorageAccess(plan.stores, plan.connections, plan.catalogs), step.options.target.relation)
         if not step.writes_undeclared:
             output_run.writer(step, (), output_run.TEXT)
         return _with_indexes(step) if compares or step.options.key else step
@@ -298,12 +298,12 @@ def _connection(plan: plans.Plan, step: OutputStep) -> Connection:
     return connections.find(step.options.connection, plan.connections, plan.local_folder)
 
 
-def recover(connection: Connection, reach: Reach, target: str | None = None) -> None:
+def recover(connection: Connection, access: StorageAccess, target: str | None = None) -> None:
     """Complete or remove the remains of dead runs in a database.
 
     Args:
         connection: the connection to the database.
-        reach: access to the homes of these runs.
+        access: access to the homes of these runs.
         target: the table to be written. Rows that wait for it must be decided; remains for other tables are not urgent.
 
     Raises:
@@ -317,7 +317,7 @@ def recover(connection: Connection, reach: Reach, target: str | None = None) -> 
             runs.setdefault((each.run, each.connection), []).append(each)
     for (run, name), stagings in runs.items():
         try:
-            _recover_run(connection, run, name, stagings, reach)
+            _recover_run(connection, run, name, stagings, access)
         except (OSError, ValueError) as error:
             tables = ", ".join(each.table for each in stagings)
             said = durable.describe(error) if isinstance(error, OSError) else "their notes name no home"
@@ -330,11 +330,11 @@ def recover(connection: Connection, reach: Reach, target: str | None = None) -> 
             logs.LOG.warning("%s", text)
 
 
-def _recover_run(connection: Connection, run: str, name: str, stagings: list[Staging], reach: Reach) -> None:
+def _recover_run(connection: Connection, run: str, name: str, stagings: list[Staging], access: StorageAccess) -> None:
     known = next((each.home for each in stagings if each.home is not None), None)
     if known is not None:
         home = Address.of(known)
-        if joint.resolve(home, reach) is Answer.RESOLVED:
+        if joint.resolve(home, access) is Answer.RESOLVED:
             _remove(connection, run, name, partial(_is_of, home))
         return
     alive = _loader(connection).lock_run(connection, run, name)
@@ -391,7 +391,7 @@ def load(
                 counts = [fill(item) for item in items]
             staging = replace(staging, rows=sum(counts))
             with loader.transaction(connection, staging.target) as found:
-                loader.note(found, staging)
+                loader.write_note(found, staging)
             tables.stagings.append(staging)
             tables.is_compared &= step.options.is_checked_upstream or not _indexes(step)
     except BaseException as problem:

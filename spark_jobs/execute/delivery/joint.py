@@ -19,10 +19,11 @@ from spark_jobs.stores.refusals import StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from spark_jobs.execute.delivery.participant import Address, DeadParticipant, Home, Participant, Reach
+    from spark_jobs.execute.delivery.participant import Address, DeadParticipant, Home, Participant, StorageAccess
 
-#: The module for each kind of address. It has `left(address: Address, home: Address, reach: Reach) -> DeadParticipant`,
-#: and if a home can be there, `resolve(home: Address, reach: Reach) -> Answer`. The order is the one of `Rank`.
+#: The module for each kind of address, in the order of `Rank`. Each module defines a function
+#: `dead_participant(address: Address, home: Address, access: StorageAccess) -> DeadParticipant`. If the journal can be
+#: at such an address, it also defines `resolve(home: Address, access: StorageAccess) -> Answer`.
 KINDS = {
     "staged": "spark_jobs.execute.delivery.databases",
     "delta-table": "spark_jobs.execute.delivery.delta.commit",
@@ -143,12 +144,12 @@ def _give_up(participants: Iterable[Participant], home: Home | None) -> None:
 
 
 def _half_done(
-    cause: Exception, done: Sequence[Participant], left: Sequence[Participant], *, is_later: bool
+    cause: Exception, done: Sequence[Participant], pending: Sequence[Participant], *, is_later: bool
 ) -> RunFailed:
     """The error of a run that is visible in some places and not in others."""
     code = cause.code if isinstance(cause, StoreError | RunFailed) else "E900"
     said = str(cause) if isinstance(cause, StoreError) or not isinstance(cause, OSError) else durable.describe(cause)
-    text = f"{said}; the run is published already in: {_labels(done)}; not yet in: {_labels(left)}"
+    text = f"{said}; the run is published already in: {_labels(done)}; not yet in: {_labels(pending)}"
     text += "; the next run that writes there, or `clinker recover`, publishes the rest" if is_later else ", for good"
     return RunFailed(ExitCode.IO, code, text)
 
@@ -157,7 +158,7 @@ def _labels(participants: Iterable[Participant]) -> str:
     return ", ".join(each.label for each in participants) or "no place"
 
 
-def complete_left(others: Iterable[Address], home: Address, reach: Reach) -> None:
+def complete_dead(others: Iterable[Address], home: Address, access: StorageAccess) -> None:
     """Complete the prepared work of a dead run whose home has decided. The home completes its own part afterwards.
 
     Raises:
@@ -165,20 +166,20 @@ def complete_left(others: Iterable[Address], home: Address, reach: Reach) -> Non
     """
     known = [*KINDS]
     for address in sorted(others, key=lambda each: known.index(each.kind) if each.kind in known else len(known)):
-        _left(address, home, reach).complete()
+        _dead_participant(address, home, access).complete()
 
 
-def remove_left(others: Iterable[Address], home: Address, reach: Reach) -> None:
+def remove_dead(others: Iterable[Address], home: Address, access: StorageAccess) -> None:
     """Remove the prepared or announced work of a dead run whose home has not decided.
 
     Raises:
         OSError: something cannot be removed, so its announcement must stay.
     """
     for address in others:
-        _left(address, home, reach).remove()
+        _dead_participant(address, home, access).remove()
 
 
-def resolve(home: Address, reach: Reach) -> Answer:
+def resolve(home: Address, access: StorageAccess) -> Answer:
     """Ask a home for the state of its run, and complete or remove all remains of a dead run.
 
     A process that finds prepared work calls this first. After `Answer.RESOLVED` it looks again: work that is still
@@ -187,13 +188,13 @@ def resolve(home: Address, reach: Reach) -> Answer:
     Raises:
         OSError: the home cannot be reached from here, or something cannot be completed.
     """
-    answer: Answer = _module(home).resolve(home, reach)
+    answer: Answer = _module(home).resolve(home, access)
     return answer
 
 
-def _left(address: Address, home: Address, reach: Reach) -> DeadParticipant:
-    left: DeadParticipant = _module(address).left(address, home, reach)
-    return left
+def _dead_participant(address: Address, home: Address, access: StorageAccess) -> DeadParticipant:
+    found: DeadParticipant = _module(address).dead_participant(address, home, access)
+    return found
 
 
 def _module(address: Address) -> Any:

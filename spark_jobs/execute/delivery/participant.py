@@ -76,8 +76,8 @@ class Address:
 
 
 @dataclass(frozen=True)
-class Reach:
-    """Access to places: the settings of `clinker.toml` except credentials.
+class StorageAccess:
+    """Access to stores, databases and table catalogs: the settings of `clinker.toml` except credentials.
 
     Args:
         stores: the settings of stores.

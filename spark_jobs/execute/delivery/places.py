@@ -13,16 +13,16 @@ from spark_jobs.tuning import DEFAULT
 if TYPE_CHECKING:
     from spark_jobs.execute.delivery.destination import PartStore
     from spark_jobs.execute.delivery.objects.files import ObjectFiles
-    from spark_jobs.execute.delivery.participant import Reach
+    from spark_jobs.execute.delivery.participant import StorageAccess
     from spark_jobs.stores.location import FilePath
     from spark_jobs.tuning import Tuning
 
 
-def destinations(reach: Reach, tuning: Tuning = DEFAULT) -> Destinations:
+def destinations(access: StorageAccess, tuning: Tuning = DEFAULT) -> Destinations:
     """The destinations of files.
 
     Args:
-        reach: access to stores.
+        access: access to stores.
         tuning: the bytes of small files that the driver itself sends to a store.
     """
 
@@ -30,12 +30,12 @@ def destinations(reach: Reach, tuning: Tuning = DEFAULT) -> Destinations:
         from spark_jobs.execute.delivery.objects.files import ObjectFiles  # runs with local files need no store
         from spark_jobs.stores import opening
 
-        return ObjectFiles(opening.writable(reach.stores.resolved()), reach, tuning)
+        return ObjectFiles(opening.writable(access.stores.resolved()), access, tuning)
 
-    return Destinations(LocalFiles(reach), store)
+    return Destinations(LocalFiles(access), store)
 
 
-def files(reach: Reach, path: FilePath) -> PartStore:
+def files(access: StorageAccess, path: FilePath) -> PartStore:
     """The files of a path's destination, for reading.
 
     Raises:
@@ -46,4 +46,4 @@ def files(reach: Reach, path: FilePath) -> PartStore:
     from spark_jobs.execute.delivery.objects.part_store import ObjectPartStore
     from spark_jobs.stores import opening
 
-    return ObjectPartStore(opening.writable(reach.stores.resolved()))
+    return ObjectPartStore(opening.writable(access.stores.resolved()))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.execute import identity, interrupts
 from spark_jobs.execute.delivery import places
 from spark_jobs.execute.delivery.destination import Content, FileType, PartRange, whole
-from spark_jobs.execute.delivery.participant import Reach
+from spark_jobs.execute.delivery.participant import StorageAccess
 from spark_jobs.execute.dlq import work_list
 from spark_jobs.stores import location
 
@@ -30,7 +30,7 @@ def publish(
     events: Sequence[str],
     files: Mapping[FilePath, Content] | None = None,
     ledgers: Sequence[FilePath] = (),
-    reach: Reach | None = None,
+    access: StorageAccess | None = None,
 ) -> None:
     """Leave some entries in a dead-letter file, note what became of the others, and publish files: all or nothing.
 
@@ -40,21 +40,21 @@ def publish(
         events: lines for its ledger.
         files: other files, local ones and objects.
         ledgers: further ledgers for the events, if this file may be a copy of theirs.
-        reach: how stores are reached.
+        access: access to stores.
 
     Raises:
         OSError: a file cannot be read or written; nothing has changed then.
         RunFailed: some of the files are published already, and others are not; see `joint.publish`.
     """
-    reach = reach or Reach()
+    access = access or StorageAccess()
     path = before.path.absolute() if isinstance(before.path, Path) else before.path
-    there = places.destinations(reach)
+    there = places.destinations(access)
     noted = (work_list.ledger_of(path), *ledgers)
     folders = list(dict.fromkeys(target.parent for target in (path, *noted, *(files or {}))))
     for folder in folders:
         there.recover(folder)
     targets = {path: _list(before, left), **(files or {})}
-    targets |= {ledger: _ledger(there, ledger, events, reach) for ledger in noted}
+    targets |= {ledger: _ledger(there, ledger, events, access) for ledger in noted}
     home = next((folder for folder in folders if isinstance(folder, Path)), Path(tempfile.gettempdir()))
     draft = there.open(identity.uuid7(), home, folders)
     done = False
@@ -96,8 +96,8 @@ def _list(before: WorkList, left: Sequence[Entry]) -> Content | None:
     return Content(start=work_list.packed(before.path, work_list.text_of(before.names, left)))
 
 
-def _ledger(there: Destination[FilePath], ledger: FilePath, events: Sequence[str], reach: Reach) -> Content:
+def _ledger(there: Destination[FilePath], ledger: FilePath, events: Sequence[str], access: StorageAccess) -> Content:
     text = "".join(events).encode()
     if there.standing(ledger) is FileType.NOTHING:
         return Content(start=text)
-    return Content(ranges=(whole(str(ledger), places.files(reach, ledger).size(str(ledger))),), end=text)
+    return Content(ranges=(whole(str(ledger), places.files(access, ledger).size(str(ledger))),), end=text)

@@ -18,7 +18,7 @@ from spark_jobs.disk import durable, shared_paths
 from spark_jobs.execute import inputs, interrupts, logs, tolerance, verdict
 from spark_jobs.execute.delivery import outputs, places, targets
 from spark_jobs.execute.delivery.local.files import Preview
-from spark_jobs.execute.delivery.participant import Reach
+from spark_jobs.execute.delivery.participant import StorageAccess
 from spark_jobs.execute.dlq import dropped, files, reasons, writer
 from spark_jobs.execute.run import (
     bookmark,
@@ -414,9 +414,9 @@ def _tables(plan: plans.Plan, wanted: targets.Targets) -> dict[str, Target]:
             # Runs that write no table need no library for it.
             output = importlib.import_module(f"spark_jobs.execute.delivery.{target.step.format}.output")
             path = target.deliveries[0].path if target.deliveries else None
-            reach = Reach(plan.stores, plan.connections, plan.catalogs)
+            access = StorageAccess(plan.stores, plan.connections, plan.catalogs)
             found[target.name] = output.TableOutput.look(
-                target.name, target.step.options, path, target.step.place, reach
+                target.name, target.step.options, path, target.step.place, access
             )
     return found
 
@@ -433,7 +433,7 @@ def _give_up(tables: Iterable[Target]) -> None:
 
 def destinations(plan: plans.Plan, options: RunOptions) -> Destinations:
     """The destinations that publish the files of a plan."""
-    return places.destinations(Reach(plan.stores, plan.connections, plan.catalogs), options.tuning)
+    return places.destinations(StorageAccess(plan.stores, plan.connections, plan.catalogs), options.tuning)
 
 
 def _previewing(run: _Run, show: Callable[[str, str], None]) -> ExitCode:

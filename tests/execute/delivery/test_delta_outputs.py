@@ -556,6 +556,6 @@ def test_a_store_that_refuses_is_told_from_a_table_that_is_not_there(lake: Lake,
 
 
 def test_no_table_is_written_to_hdfs() -> None:
-    uri, reach = "hdfs://cluster/lake/sales", SimpleNamespace(stores=StoreSettings())
+    uri, access = "hdfs://cluster/lake/sales", SimpleNamespace(stores=StoreSettings())
     with pytest.raises(RunFailed, match="on S3, on Google Cloud Storage and on Azure"):
-        TableOutput.look("table", DeltaWrite(), uri, uri, cast("Any", reach))
+        TableOutput.look("table", DeltaWrite(), uri, uri, cast("Any", access))

@@ -194,7 +194,7 @@ def test_what_a_run_publishes_does_not_depend_on_where(
     here = pipelines.outputs(tmp_path)
     assert len(here) == 16
     (tmp_path / "home").mkdir()
-    monkeypatch.setattr(places, "LocalFiles", lambda reach: Memory(tmp_path / "home"))
+    monkeypatch.setattr(places, "LocalFiles", lambda access: Memory(tmp_path / "home"))
     older = str(tmp_path / "out/pieces_0099.json")
     _PUBLISHED[older] = b"of an older run"
     (tmp_path / "out").rename(tmp_path / "local")

@@ -30,7 +30,7 @@ from spark_jobs.cli import recover as command
 from spark_jobs.execute.delivery import joint
 from spark_jobs.execute.delivery.iceberg import commit as iceberg_commit
 from spark_jobs.execute.delivery.local import files
-from spark_jobs.execute.delivery.participant import Address, Reach
+from spark_jobs.execute.delivery.participant import Address, StorageAccess
 from spark_jobs.execute.verdict import RunFailed
 from tests import iceberg_tables
 from tests.execute import pipelines, without_spark
@@ -435,15 +435,19 @@ def test_a_note_that_names_another_table_is_not_followed(lake: Lake, tmp_path: P
     home = Address("files", str(tmp_path / "out"), "r")
     table = lake.table
     place = iceberg_commit.Place(
-        table.location().removeprefix("file://"), "lake:shop.sales", Reach().stores.resolved(), "lake", "shop.sales",
-        Reach(catalogs={"lake": dict(lake.catalog.properties)}),
-    )  # fmt: skip
+        table.location().removeprefix("file://"),
+        "lake:shop.sales",
+        StorageAccess().stores.resolved(),
+        "lake",
+        "shop.sales",
+        StorageAccess(catalogs={"lake": dict(lake.catalog.properties)}),
+    )
     commit = iceberg_commit.Commit(
         "r", "t", iceberg_commit.Mode.APPEND, "lake", "shop.other", table.location(), "", None, 0,
         table.schema().model_dump_json(), (), 0, (), (),
     )  # fmt: skip
     place.write(".clinker-r.json", commit.as_note(home))
-    left = iceberg_commit.left(iceberg_commit.TableCommit(place, commit).address, home, place.reach)
+    left = iceberg_commit.left(iceberg_commit.TableCommit(place, commit).address, home, place.access)
     left.complete()
     assert not lake.catalog.table_exists("shop.other")
     done(lake.write(row(2)))

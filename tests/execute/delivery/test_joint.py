@@ -167,4 +167,4 @@ def test_only_addresses_are_addresses(told: object) -> None:
 def test_a_place_of_a_later_version_is_said_to_be_one() -> None:
     home = Address("files", "/out/.clinker-r", "r")
     with pytest.raises(OSError, match="does not know such places"):
-        joint.complete_left([Address("moon", "luna://x", "r")], home, None)  # type: ignore[arg-type]
+        joint.complete_dead([Address("moon", "luna://x", "r")], home, None)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from spark_jobs.execute.delivery.participant import Reach
+    from spark_jobs.execute.delivery.participant import StorageAccess
 
 RUN = ".clinker-a"
 
@@ -220,8 +220,8 @@ def test_a_folder_that_is_swapped_for_a_link_is_not_emptied(
     (planted.draft / "journal.at").unlink()
     complete = recovery._complete
 
-    def swapped(found: draft_folder.DraftFolder, reach: Reach) -> None:
-        complete(found, reach)
+    def swapped(found: draft_folder.DraftFolder, access: StorageAccess) -> None:
+        complete(found, access)
         planted.draft.rename(planted.out / "aside")
         planted.draft.symlink_to(planted.victim)
 

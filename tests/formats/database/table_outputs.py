@@ -19,7 +19,7 @@ from spark_jobs.cxl import types, values
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.execute.delivery import databases
 from spark_jobs.execute.delivery.local import recovery
-from spark_jobs.execute.delivery.participant import Reach
+from spark_jobs.execute.delivery.participant import StorageAccess
 from spark_jobs.formats.database import write
 from spark_jobs.formats.database.options import DatabaseRead, DatabaseWrite, WriteMode
 from spark_jobs.formats.database.tables import Slice
@@ -105,10 +105,10 @@ def _text(value: Any) -> str:
 
 def settled(warehouse: Warehouse, files: str, *, first: str = "database") -> list[int]:
     """The ids in the table (and in the file, if there is one) after recovery."""
-    reach = Reach(connections={"warehouse": warehouse.database.uri})
+    access = StorageAccess(connections={"warehouse": warehouse.database.uri})
     if first == "files" and (warehouse.folder / "out").exists():
-        recovery.recover(warehouse.folder / "out", reach)
-    databases.recover(connections.find("warehouse", {}, warehouse.folder), reach)
+        recovery.recover(warehouse.folder / "out", access)
+    databases.recover(connections.find("warehouse", {}, warehouse.folder), access)
     assert warehouse.staged == []
     ids = sorted(int(row[0]) for row in warehouse.database.run("SELECT id FROM t"))
     if files:

@@ -19,7 +19,7 @@ from spark_jobs.cxl import types
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.execute.delivery.local import recovery
 from spark_jobs.execute.delivery.local.files import LocalDraft
-from spark_jobs.execute.delivery.participant import Reach
+from spark_jobs.execute.delivery.participant import StorageAccess
 from spark_jobs.execute.run import progress, stopwatch
 from spark_jobs.formats.database import write
 from spark_jobs.formats.database.options import DatabaseRead, DatabaseWrite
@@ -339,7 +339,7 @@ def test_whoever_completes_a_run_finds_a_file_that_was_named_by_a_relative_path(
     assert dying(warehouse, write, killed(LocalDraft, "decide", 1))
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    recovery.recover(warehouse.folder / "out", Reach())
+    recovery.recover(warehouse.folder / "out", StorageAccess())
     assert warehouse.database.run("SELECT id FROM t") == [(1,)]
     assert (warehouse.folder / "out/rows.csv").read_text() == "id\n1\n"
 

@@ -12,7 +12,7 @@ import pytest
 
 from spark_jobs.execute.delivery import databases, joint
 from spark_jobs.execute.delivery.local.files import LocalDraft
-from spark_jobs.execute.delivery.participant import Reach
+from spark_jobs.execute.delivery.participant import StorageAccess
 from spark_jobs.formats.database.mysql import loading as mysql_loading
 from spark_jobs.formats.database.sqlite import loading as sqlite_loading
 from spark_jobs.scan import connections
@@ -119,7 +119,7 @@ def test_a_living_run_is_left_alone(warehouse: Warehouse, monkeypatch: pytest.Mo
     real, met = joint.publish, threading.Event()
 
     def meeting(*given: Any) -> Any:
-        databases.recover(connections.find("warehouse", {}, warehouse.folder), Reach())
+        databases.recover(connections.find("warehouse", {}, warehouse.folder), StorageAccess())
         met.set()
         return real(*given)
 
@@ -147,7 +147,7 @@ def test_rows_that_somebody_removes_while_they_wait_are_missed(
     warehouse.write([{"id": 1}], "id: int", code=4, files=FILES)
     assert not (warehouse.folder / "out/rows.csv").exists()
     assert warehouse.database.run("SELECT id FROM t") == []
-    databases.recover(connections.find("warehouse", {}, warehouse.folder), Reach())
+    databases.recover(connections.find("warehouse", {}, warehouse.folder), StorageAccess())
     assert warehouse.staged == []
 
 

@@ -25,7 +25,7 @@ from spark_jobs.cli import clinker
 from spark_jobs.execute.delivery import databases, joint
 from spark_jobs.execute.delivery.local import recovery
 from spark_jobs.execute.delivery.local.files import LocalDraft
-from spark_jobs.execute.delivery.participant import Reach
+from spark_jobs.execute.delivery.participant import StorageAccess
 from spark_jobs.formats.database.options import DatabaseWrite
 from spark_jobs.formats.database.postgres import loading
 from spark_jobs.scan import connections
@@ -542,10 +542,10 @@ def killed_in_copy(die: Callable[[], None], package: Any = loading) -> None:
 
 def settled(warehouse: Warehouse, files: str, *, first: str = "database") -> list[int]:
     """What is in the table, and in the file if there is one, once somebody has cleared up."""
-    reach = Reach(connections={"warehouse": warehouse.database.uri})
+    access = StorageAccess(connections={"warehouse": warehouse.database.uri})
     if first == "files" and (warehouse.folder / "out").exists():
-        recovery.recover(warehouse.folder / "out", reach)
-    databases.recover(connections.find("warehouse", {}, warehouse.folder), reach)
+        recovery.recover(warehouse.folder / "out", access)
+    databases.recover(connections.find("warehouse", {}, warehouse.folder), access)
     assert warehouse.staged == []
     ids = sorted(row[0] for row in warehouse.database.run("SELECT id FROM t"))
     if files:
@@ -747,7 +747,7 @@ def test_a_living_run_is_left_alone(warehouse: Warehouse, postgres: Database, mo
     real, met = joint.publish, threading.Event()
 
     def meeting(*given: Any) -> Any:
-        databases.recover(connections.find("warehouse", {}, warehouse.folder), Reach())
+        databases.recover(connections.find("warehouse", {}, warehouse.folder), StorageAccess())
         met.set()
         return real(*given)
 

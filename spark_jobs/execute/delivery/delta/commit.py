@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.schema import Field as DeltaField
 
-    from spark_jobs.execute.delivery.participant import Reach
+    from spark_jobs.execute.delivery.participant import StorageAccess
 
 #: The kind of its addresses.
 KIND = "delta-table"
@@ -235,19 +235,19 @@ def _read(place: Place, data: bytes) -> tuple[Address, TableCommit]:
     return home, TableCommit(place, commit)
 
 
-def left(address: Address, home: Address, reach: Reach) -> tables.LeftCommit:
+def dead_participant(address: Address, home: Address, access: StorageAccess) -> tables.DeadCommit:
     """See `joint.py:KINDS`."""
-    place = Place(address.place, address.place, reach.stores.resolved())
-    return tables.LeftCommit(place, home, partial(_read, place))
+    place = Place(address.place, address.place, access.stores.resolved())
+    return tables.DeadCommit(place, home, partial(_read, place))
 
 
-def recover(place: Place, reach: Reach) -> None:
+def recover(place: Place, access: StorageAccess) -> None:
     """Complete or remove the commits that dead runs had prepared for a table.
 
     Raises:
         OSError: a home cannot be reached, or something cannot be completed.
     """
-    tables.recover(place, reach, partial(_read, place))
+    tables.recover(place, access, partial(_read, place))
 
 
 def _is_done(commit: Commit, table: DeltaTable | None) -> bool:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.cxl.schema import Schema
-    from spark_jobs.execute.delivery.participant import Reach
+    from spark_jobs.execute.delivery.participant import StorageAccess
     from spark_jobs.execute.delivery.tables.output import Records
     from spark_jobs.formats.delta.options import DeltaWrite
     from spark_jobs.formats.delta.write import Added
@@ -63,19 +63,19 @@ class TableOutput(Target):
     version: int | None = None
 
     @classmethod
-    def look(cls, output: str, options: DeltaWrite, path: Any, written: str, reach: Reach) -> TableOutput:
+    def look(cls, output: str, options: DeltaWrite, path: Any, written: str, access: StorageAccess) -> TableOutput:
         """Look at a table, after commits of dead runs have been completed or removed.
 
         Raises:
             RunFailed: it cannot be written (E912).
             OSError: the commit of a dead run cannot be completed.
         """
-        place = Place(str(path).rstrip("/"), written, reach.stores.resolved())
+        place = Place(str(path).rstrip("/"), written, access.stores.resolved())
         if not location.is_uri(place.root):
             place.root = os.path.abspath(place.root)
         if (problem := storage.problem(place.root)) is not None:
             raise RunFailed(ExitCode.IO, FAILED, f"{written}: {problem}")
-        commits.recover(place, reach)
+        commits.recover(place, access)
         try:
             table = log.found(place.root, written, place.stores)
         except FormatError as error:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table, Transaction
 
-    from spark_jobs.execute.delivery.participant import Reach
+    from spark_jobs.execute.delivery.participant import StorageAccess
 
 #: The kind of its addresses.
 KIND = "iceberg-table"
@@ -108,12 +108,12 @@ class Place(TableFolder):
     Args:
         catalog: the name of the catalog.
         table: the table with its namespace.
-        reach: access to the catalog.
+        access: access to the catalog.
     """
 
     catalog: str
     table: str
-    reach: Reach
+    access: StorageAccess
 
     inner: ClassVar[str] = "metadata"
 
@@ -124,7 +124,7 @@ class Place(TableFolder):
             OSError: it does not answer.
         """
         try:
-            return catalogs.opened(self.catalog, self.reach.catalogs, self.stores)
+            return catalogs.opened(self.catalog, self.access.catalogs, self.stores)
         except FormatError as error:
             raise OSError(None, error.message, self.name) from error
 
@@ -426,18 +426,18 @@ def _read(place: Place, data: bytes) -> tuple[Address, TableCommit]:
     return home, TableCommit(place, commit)
 
 
-def left(address: Address, home: Address, reach: Reach) -> tables.LeftCommit:
+def dead_participant(address: Address, home: Address, access: StorageAccess) -> tables.DeadCommit:
     """See `joint.py:KINDS`."""
     name, _, root = address.place.partition("@")
     catalog, _, table = name.partition(":")
-    place = Place(root, name, reach.stores.resolved(), catalog, table, reach)
-    return tables.LeftCommit(place, home, partial(_read, place))
+    place = Place(root, name, access.stores.resolved(), catalog, table, access)
+    return tables.DeadCommit(place, home, partial(_read, place))
 
 
-def recover(place: Place, reach: Reach) -> None:
+def recover(place: Place, access: StorageAccess) -> None:
     """Complete or remove the commits that dead runs had prepared for a table.
 
     Raises:
         OSError: a home cannot be reached, or something cannot be completed.
     """
-    tables.recover(place, reach, partial(_read, place))
+    tables.recover(place, access, partial(_read, place))

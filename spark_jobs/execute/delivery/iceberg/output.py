@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.delivery.participant import Reach
+    from spark_jobs.execute.delivery.participant import StorageAccess
     from spark_jobs.execute.delivery.tables.output import Records
     from spark_jobs.formats.iceberg.options import IcebergWrite
     from spark_jobs.formats.iceberg.write import Added
@@ -58,19 +58,19 @@ class TableOutput(Target):
     Args:
         options: the options of the output.
         catalog: the catalog.
-        reach: access to stores and catalogs.
+        access: access to stores and catalogs.
         table: the table; None if there is none yet.
         partitions: the partition fields of the table, if there is one.
     """
 
     options: IcebergWrite
     catalog: Catalog
-    reach: Reach
+    access: StorageAccess
     table: Table | None = None
     partitions: tuple[Partition, ...] = ()
 
     @classmethod
-    def look(cls, output: str, options: IcebergWrite, path: Any, written: str, reach: Reach) -> TableOutput:
+    def look(cls, output: str, options: IcebergWrite, path: Any, written: str, access: StorageAccess) -> TableOutput:
         """Look at a table, after commits of dead runs have been completed or removed.
 
         Raises:
@@ -78,12 +78,12 @@ class TableOutput(Target):
             OSError: the commit of a dead run cannot be completed.
         """
         try:
-            catalog = catalogs.opened(options.catalog, reach.catalogs, reach.stores.resolved())
-            found = cls(output, written, options=options, catalog=catalog, reach=reach)
+            catalog = catalogs.opened(options.catalog, access.catalogs, access.stores.resolved())
+            found = cls(output, written, options=options, catalog=catalog, access=access)
             found.table = catalogs.table(catalog, options.table)
             where = found.table.location() if found.table is not None else found._new_location()
             if where is not None:
-                commits.recover(found._place(where), reach)
+                commits.recover(found._place(where), access)
                 found.table = catalogs.table(catalog, options.table)
         except FormatError as error:
             raise RunFailed(ExitCode.IO, error.code or FAILED, str(error)) from error
@@ -98,8 +98,8 @@ class TableOutput(Target):
             FormatError: nothing is written there (E912).
         """
         root = catalogs.place_of(where.rstrip("/"), self.name)
-        about = (self.options.catalog, self.options.table, self.reach)
-        return Place(root, self.name, self.reach.stores.resolved(), *about)
+        about = (self.options.catalog, self.options.table, self.access)
+        return Place(root, self.name, self.access.stores.resolved(), *about)
 
     def _new_location(self) -> str | None:
         """The location that the catalog will give the table; None if there is no namespace for it yet."""
@@ -163,7 +163,7 @@ class TableOutput(Target):
             raise RunFailed(ExitCode.IO, error.code or FAILED, f"output '{self.output}': {error}") from error
         if location.is_uri(place.root):
             # The table is in a store, wherever the run's other outputs are.
-            stores = PartStores(records.part_store, places.files(self.reach, location.parse(place.root)))
+            stores = PartStores(records.part_store, places.files(self.access, location.parse(place.root)))
             records = replace(records, part_store=stores)
         removed: tuple[str, ...] = ()
         layout = self._layout(columns, self._names(fields))
@@ -229,7 +229,7 @@ class TableOutput(Target):
         """
         if self.table is None:
             return ()
-        where = reader.Place(Path("/"), stores=self.reach.stores.resolved())
+        where = reader.Place(Path("/"), stores=self.access.stores.resolved())
         try:
             return snapshots.newest(self.table, self.name, where, self.options.key)
         except FormatError as error:

@@ -12,7 +12,7 @@ from spark_jobs.execute.delivery.destination import Content, FileType
 from spark_jobs.execute.delivery.local import descriptors, draft_folder, joining, publish, recovery
 from spark_jobs.execute.delivery.local.journal import Rename
 from spark_jobs.execute.delivery.local.part_store import LocalPartStore
-from spark_jobs.execute.delivery.participant import Address, NotCompleted, Rank, Reach
+from spark_jobs.execute.delivery.participant import Address, NotCompleted, Rank, StorageAccess
 from spark_jobs.scan import unpacking
 from spark_jobs.scan.compression import Compression
 
@@ -68,7 +68,7 @@ class LocalDraft:
 
     def alone(self) -> AbstractContextManager[None]:
         """See `FileDraft`."""
-        return publish.alone((folder.parent for folder in self.folders.folders), self.folders.reach)
+        return publish.alone((folder.parent for folder in self.folders.folders), self.folders.access)
 
     @property
     def has_changes(self) -> bool:
@@ -137,10 +137,10 @@ class LocalFiles:
     """See `Destination`.
 
     Args:
-        reach: access to other places into which dead runs have written.
+        access: access to other places into which dead runs have written.
     """
 
-    reach: Reach = field(default_factory=Reach)
+    access: StorageAccess = field(default_factory=StorageAccess)
 
     def problem(self, path: Path) -> str | None:
         """See `Destination`. The limit is the one of common file systems."""
@@ -176,13 +176,13 @@ class LocalFiles:
 
     def recover(self, folder: Path) -> None:
         """See `Destination`."""
-        recovery.recover(folder, self.reach)
+        recovery.recover(folder, self.access)
 
     def open(self, run: str, home: Path, folders: Iterable[Path]) -> LocalDraft:
         """See `Destination`."""
         wanted = [*folders]
         descriptors.provide(len({*wanted, home}))
-        return LocalDraft(publish.DraftFolders.open(run, home, wanted, self.reach))
+        return LocalDraft(publish.DraftFolders.open(run, home, wanted, self.access))
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from spark_jobs.execute import logs
 from spark_jobs.execute.delivery.local import journal
 from spark_jobs.execute.delivery.local.draft_folder import JOURNAL, DraftFolder
 from spark_jobs.execute.delivery.local.recovery import recover
-from spark_jobs.execute.delivery.participant import Reach
+from spark_jobs.execute.delivery.participant import StorageAccess
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -37,7 +37,7 @@ class DraftFolders:
     run: str
     home: Path
     #: Access to the other places into which dead runs have written.
-    reach: Reach = field(default_factory=Reach)
+    access: StorageAccess = field(default_factory=StorageAccess)
     _known: dict[str, DraftFolder] = field(default_factory=dict)
     #: The same by unresolved folder paths, since one folder may receive very many files.
     _spelled: dict[Path, DraftFolder] = field(default_factory=dict)
@@ -50,13 +50,15 @@ class DraftFolders:
     _stays: bool = False
 
     @classmethod
-    def open(cls, run: str, home: Path, folders: Iterable[Path] = (), reach: Reach | None = None) -> DraftFolders:
+    def open(
+        cls, run: str, home: Path, folders: Iterable[Path] = (), access: StorageAccess | None = None
+    ) -> DraftFolders:
         """Lock a draft folder under `home` and one in each of some folders, after clearing remains of dead runs there.
 
         Raises:
             OSError: a folder cannot be made or written.
         """
-        draft = cls(run, home, reach or Reach())
+        draft = cls(run, home, access or StorageAccess())
         try:
             draft.home = draft.folder(home)
             for folder in folders:
@@ -79,7 +81,7 @@ class DraftFolders:
         if real not in self._known:
             self._made += [each for each in (parent, *parent.parents) if not each.exists()]
             durable.make_folder(parent, exist_ok=True)
-            recover(parent, self.reach)
+            recover(parent, self.access)
             self._known[real] = DraftFolder.make(parent, self.run)
         self._spelled[parent] = self._known[real]
         return self._known[real].path
@@ -187,7 +189,7 @@ class DraftFolders:
 
 
 @contextmanager
-def alone(folders: Iterable[Path], reach: Reach | None = None) -> Iterator[None]:
+def alone(folders: Iterable[Path], access: StorageAccess | None = None) -> Iterator[None]:
     """Inside this context, no other run publishes into these folders, so that names there stay taken or free.
 
     If a run died while this one waited, it is completed first, because its files are older. On file systems without
@@ -200,7 +202,7 @@ def alone(folders: Iterable[Path], reach: Reach | None = None) -> Iterator[None]
             held.callback(_close, descriptor)
             _lock(descriptor, path)
         for path in paths:
-            recover(Path(path), reach)
+            recover(Path(path), access)
         yield
 
 

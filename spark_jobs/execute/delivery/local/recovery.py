@@ -15,7 +15,7 @@ from spark_jobs.execute import logs
 from spark_jobs.execute.delivery import joint
 from spark_jobs.execute.delivery.local import journal
 from spark_jobs.execute.delivery.local.draft_folder import JOURNAL, PREFIX, DraftFolder
-from spark_jobs.execute.delivery.participant import Address, Reach
+from spark_jobs.execute.delivery.participant import Address, StorageAccess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 60.0
 
 
-def recover(parent: Path, reach: Reach | None = None) -> list[Path]:
+def recover(parent: Path, access: StorageAccess | None = None) -> list[Path]:
     """Complete or remove the remains of dead runs in a folder. Returns the draft folders that were cleared.
 
     A draft folder with a held lock belongs to a live run and is left alone, like folders of other users. An empty
@@ -33,7 +33,7 @@ def recover(parent: Path, reach: Reach | None = None) -> list[Path]:
 
     Args:
         parent: the folder that contains the draft folders.
-        reach: access to other places into which a dead run has written as well.
+        access: access to other places into which a dead run has written as well.
 
     Raises:
         OSError: a file of a run that died during its renames cannot be renamed, or another place does not answer.
@@ -45,7 +45,7 @@ def recover(parent: Path, reach: Reach | None = None) -> list[Path]:
     cleared = []
     for path in (parent / name for name in names):
         try:
-            if is_cleared(path, reach or Reach()):
+            if is_cleared(path, access or StorageAccess()):
                 cleared.append(path)
         except ownership.NotOwnError as error:
             _warn(str(path), f"{error.filename} {error.strerror}")
@@ -61,7 +61,7 @@ def _warn(path: str, reason: str) -> None:
     logs.LOG.warning(text, path, reason)
 
 
-def is_cleared(path: Path, reach: Reach) -> bool:
+def is_cleared(path: Path, access: StorageAccess) -> bool:
     """Complete or remove the remains of a dead run in a draft folder. Returns False if the run lives, or there is none.
 
     Raises:
@@ -71,7 +71,7 @@ def is_cleared(path: Path, reach: Reach) -> bool:
     if found is None:
         return False
     try:
-        _complete(found, reach)
+        _complete(found, access)
     except BaseException:
         found.close()
         raise
@@ -79,7 +79,7 @@ def is_cleared(path: Path, reach: Reach) -> bool:
     return True
 
 
-def _complete(found: DraftFolder, reach: Reach) -> None:
+def _complete(found: DraftFolder, access: StorageAccess) -> None:
     """Publish the remaining files of a folder's run, if it had decided."""
     with ExitStack() as held:
         folder = _opened(found, held)
@@ -87,7 +87,7 @@ def _complete(found: DraftFolder, reach: Reach) -> None:
             return
         place = journal.pointed(folder, found.path.name)
         if place is None:
-            _remove_others(folder, found.path, reach)
+            _remove_others(folder, found.path, access)
             return
         if place != os.path.realpath(found.path):
             home = DraftFolder.of_dead(Path(place), timeout_s=_TIMEOUT_S)
@@ -98,9 +98,9 @@ def _complete(found: DraftFolder, reach: Reach) -> None:
             if folder is None or journal.pointed(folder, found.path.name) != place:
                 return
         if (known := journal.Journal.read(folder)) is None:
-            _remove_others(folder, Path(place), reach)
+            _remove_others(folder, Path(place), access)
             return
-        joint.complete_left(known.others, address(Path(place)), reach)
+        joint.complete_dead(known.others, address(Path(place)), access)
         JournalReplay(known, Path(place)).run()
         with ownership.placed(folder):
             os.unlink(JOURNAL, dir_fd=folder)
@@ -112,9 +112,9 @@ def address(place: Path) -> Address:
     return Address("files", os.path.realpath(place), place.name.removeprefix(PREFIX))
 
 
-def _remove_others(folder: int, place: Path, reach: Reach) -> None:
+def _remove_others(folder: int, place: Path, access: StorageAccess) -> None:
     """Remove the work that a run without a journal may have prepared in other places."""
-    joint.remove_left(journal.announced(folder), address(place), reach)
+    joint.remove_dead(journal.announced(folder), address(place), access)
 
 
 def _opened(draft: DraftFolder, held: ExitStack) -> int | None:

@@ -12,10 +12,10 @@ from spark_jobs.execute.delivery.local.draft_folder import PREFIX
 from spark_jobs.execute.delivery.participant import Address, Answer
 
 if TYPE_CHECKING:
-    from spark_jobs.execute.delivery.participant import DeadParticipant, Reach
+    from spark_jobs.execute.delivery.participant import DeadParticipant, StorageAccess
 
 
-def left(address: Address, home: Address, reach: Reach) -> DeadParticipant:
+def dead_participant(address: Address, home: Address, access: StorageAccess) -> DeadParticipant:
     """See `joint.py:KINDS`. Local files are always the home, so nobody else completes them.
 
     Raises:
@@ -25,7 +25,7 @@ def left(address: Address, home: Address, reach: Reach) -> DeadParticipant:
     raise OSError(errno.EINVAL, text, address.place)
 
 
-def resolve(home: Address, reach: Reach) -> Answer:
+def resolve(home: Address, access: StorageAccess) -> Answer:
     """See `joint.py:KINDS`.
 
     Raises:
@@ -41,6 +41,6 @@ def resolve(home: Address, reach: Reach) -> Answer:
             "where it is lost, remove what was prepared (`prepared.json` below the prefix of the run)"
         )
         raise OSError(errno.EREMOTE, text, home.place)
-    if recovery.is_cleared(path, reach) or not path.is_dir():
+    if recovery.is_cleared(path, access) or not path.is_dir():
         return Answer.RESOLVED
     return Answer.LIVES

@@ -15,7 +15,7 @@ from spark_jobs.execute.delivery.objects import journal, layout, locks, remains
 from spark_jobs.execute.delivery.objects.part_store import ObjectPartStore
 from spark_jobs.execute.delivery.objects.recovery import recover
 from spark_jobs.execute.delivery.objects.upload_parts import UploadPart, upload_parts
-from spark_jobs.execute.delivery.participant import Address, NotCompleted, Rank, Reach
+from spark_jobs.execute.delivery.participant import Address, NotCompleted, Rank, StorageAccess
 from spark_jobs.execute.spark import spread
 from spark_jobs.stores import location
 from spark_jobs.stores.location import Location
@@ -58,7 +58,7 @@ class ObjectDraft:
         run: the execution id.
         home: a local folder for files that are not published.
         before: returns the version of an object that the run saw first; empty if there was none.
-        reach: access to other places into which dead runs have written.
+        access: access to other places into which dead runs have written.
         tuning: the bytes of small files that the driver sends itself.
     """
 
@@ -66,7 +66,7 @@ class ObjectDraft:
     run: str
     home: Path
     before: Callable[[Location], str]
-    reach: Reach = field(default_factory=Reach)
+    access: StorageAccess = field(default_factory=StorageAccess)
     tuning: Tuning = DEFAULT
     _contents: dict[Location, tuple[str, Content]] = field(default_factory=dict)
     _removals: list[Location] = field(default_factory=list)
@@ -173,10 +173,10 @@ class ObjectDraft:
         held: list[Location] = []
         try:
             for folder in sorted(self.lease.folders, key=str):  # all runs take locks in the same order
-                locks.take(self.lease, folder, self.run, self.reach)
+                locks.take(self.lease, folder, self.run, self.access)
                 held.append(folder)
             for folder in held:
-                recover(self.store, folder, self.run, self.reach)
+                recover(self.store, folder, self.run, self.access)
             yield
         finally:
             try:

@@ -11,7 +11,7 @@ from spark_jobs.execute.delivery.objects import layout, remains
 from spark_jobs.execute.delivery.objects.draft import ObjectDraft
 from spark_jobs.execute.delivery.objects.lease import Lease
 from spark_jobs.execute.delivery.objects.recovery import recover
-from spark_jobs.execute.delivery.participant import Reach
+from spark_jobs.execute.delivery.participant import StorageAccess
 from spark_jobs.stores.location import MOST_KEY_BYTES, Location
 from spark_jobs.stores.refusals import Kind, StoreError
 from spark_jobs.tuning import DEFAULT, Tuning
@@ -34,7 +34,7 @@ class ObjectFiles:
 
     store: WritableStore
     #: Access to the other places into which dead runs have written.
-    reach: Reach = field(default_factory=Reach)
+    access: StorageAccess = field(default_factory=StorageAccess)
     tuning: Tuning = DEFAULT
     _first: dict[Location, str] = field(default_factory=dict)
     _run: str = ""
@@ -91,7 +91,7 @@ class ObjectFiles:
 
     def recover(self, folder: Location) -> None:
         """See `Destination`."""
-        recover(self.store, folder, self._run, self.reach)
+        recover(self.store, folder, self._run, self.access)
 
     def open(self, run: str, home: Path, folders: Iterable[Location]) -> ObjectDraft:
         """See `Destination`."""
@@ -110,9 +110,9 @@ class ObjectFiles:
             others = [layout.draft(folder, run) / layout.POINTER for folder in wanted[1:]]
             remains.at_once(lambda place: self.store.put(place, pointer), others)
         except BaseException:
-            ObjectDraft(lease, run, home, self._before, self.reach, self.tuning).close(failed=True)
+            ObjectDraft(lease, run, home, self._before, self.access, self.tuning).close(failed=True)
             raise
-        return ObjectDraft(lease, run, home, self._before, self.reach, self.tuning)
+        return ObjectDraft(lease, run, home, self._before, self.access, self.tuning)
 
     def _before(self, path: Location) -> str:
         if path not in self._first:

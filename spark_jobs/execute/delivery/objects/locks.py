@@ -15,13 +15,13 @@ from spark_jobs.stores.writing import ABSENT
 
 if TYPE_CHECKING:
     from spark_jobs.execute.delivery.objects.lease import Lease
-    from spark_jobs.execute.delivery.participant import Reach
+    from spark_jobs.execute.delivery.participant import StorageAccess
     from spark_jobs.stores.location import Location
 
 _PAUSE_S = 0.5
 
 
-def take(lease: Lease, folder: Location, own: str, reach: Reach) -> None:
+def take(lease: Lease, folder: Location, own: str, access: StorageAccess) -> None:
     """Wait until this run holds the lock of the folder.
 
     The lock of a dead run is taken over after the run's remains have been completed or removed.
@@ -30,7 +30,7 @@ def take(lease: Lease, folder: Location, own: str, reach: Reach) -> None:
         lease: the lease of this run.
         folder: the folder.
         own: this run's execution id.
-        reach: access to other places into which a dead run has written.
+        access: access to other places into which a dead run has written.
 
     Raises:
         StoreError: this run's own lease is lost, or the store refuses.
@@ -52,7 +52,7 @@ def take(lease: Lease, folder: Location, own: str, reach: Reach) -> None:
         if find(store, _home(data, place)) is None:  # a run without a home is not recovering
             when = look.version
             continue
-        recover(store, folder, own, reach)
+        recover(store, folder, own, access)
         if not is_announced:
             logs.LOG.info("waiting for another run that publishes into %s", folder)
             is_announced = True

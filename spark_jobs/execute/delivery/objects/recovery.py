@@ -10,7 +10,7 @@ from spark_jobs.execute.delivery import joint
 from spark_jobs.execute.delivery.objects import journal, layout, lease
 from spark_jobs.execute.delivery.objects.lease import Lease, find
 from spark_jobs.execute.delivery.objects.remains import Remains, sweep
-from spark_jobs.execute.delivery.participant import Address, Answer, Reach
+from spark_jobs.execute.delivery.participant import Address, Answer, StorageAccess
 from spark_jobs.stores import location
 from spark_jobs.stores.refusals import Kind, StoreError
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 _PAUSE_S = 0.5
 
 
-def recover(store: WritableStore, folder: Location, own: str = "", reach: Reach | None = None) -> list[Location]:
+def recover(
+    store: WritableStore, folder: Location, own: str = "", access: StorageAccess | None = None
+) -> list[Location]:
     """Complete or remove the remains of dead runs in a folder. Returns the homes that were cleared.
 
     Drafts of live runs are left alone.
@@ -31,7 +33,7 @@ def recover(store: WritableStore, folder: Location, own: str = "", reach: Reach 
         store: the store.
         folder: the folder.
         own: the execution id of the calling run, whose own draft is skipped.
-        reach: access to other places into which a dead run has written as well.
+        access: access to other places into which a dead run has written as well.
 
     Raises:
         StoreError: the store refuses.
@@ -40,10 +42,10 @@ def recover(store: WritableStore, folder: Location, own: str = "", reach: Reach 
     start = folder / layout.PREFIX
     drafts = [start.at(key) for page in store.pages(start, deep=False) for key in page.folders]
     others = [draft for draft in drafts if draft != layout.draft(folder, own)]
-    return [home for draft in others if (home := cleared(store, draft, reach or Reach())) is not None]
+    return [home for draft in others if (home := cleared(store, draft, access or StorageAccess())) is not None]
 
 
-def cleared(store: WritableStore, draft: Location, reach: Reach) -> Location | None:
+def cleared(store: WritableStore, draft: Location, access: StorageAccess) -> Location | None:
     """Clear the draft of a dead run. Returns the run's home; None if the run lives.
 
     Raises:
@@ -61,22 +63,22 @@ def cleared(store: WritableStore, draft: Location, reach: Reach) -> Location | N
         return None
     prepared = _read(store, home / layout.PREPARED)
     if prepared is not None and prepared.by is not None:
-        if joint.resolve(prepared.by, reach) is Answer.LIVES:
+        if joint.resolve(prepared.by, access) is Answer.LIVES:
             return None
         found = find(store, home)
         if found is None:
             return home
-    return home if _is_cleared(store, home, found, reach) else None
+    return home if _is_cleared(store, home, found, access) else None
 
 
-def resolve_left(store: WritableStore, home: Location, by: Address, reach: Reach, *, is_decided: bool) -> None:
+def resolve_dead(store: WritableStore, home: Location, by: Address, access: StorageAccess, *, is_decided: bool) -> None:
     """Complete or remove the draft of a dead run in a store, according to the decision of its home elsewhere.
 
     Args:
         store: the store.
         home: the run's home in the store.
         by: the home that has decided; the prepared journal must name it.
-        reach: see `recover`.
+        access: see `recover`.
         is_decided: the prepared work is to be published.
 
     Raises:
@@ -88,7 +90,7 @@ def resolve_left(store: WritableStore, home: Location, by: Address, reach: Reach
         if prepared is not None and prepared.by != by:
             text = f"is to be published as another place says, not as {by.place} says: look at it, and remove it"
             raise StoreError(Kind.FORBIDDEN, text, str(home / layout.PREPARED))
-        if found.is_dead and _is_cleared(store, home, found, reach, prepared if is_decided else None):
+        if found.is_dead and _is_cleared(store, home, found, access, prepared if is_decided else None):
             return
         if time.monotonic() > until:
             text = "another process recovers the remains of a dead run; run again later"
@@ -97,7 +99,7 @@ def resolve_left(store: WritableStore, home: Location, by: Address, reach: Reach
 
 
 def _is_cleared(
-    store: WritableStore, home: Location, found: Found, reach: Reach, decided: journal.Journal | None = None
+    store: WritableStore, home: Location, found: Found, access: StorageAccess, decided: journal.Journal | None = None
 ) -> bool:
     """Complete or remove the remains of a dead run. Returns False if another process has taken that over."""
     taken = Lease(store, home, found.folders)
@@ -108,7 +110,7 @@ def _is_cleared(
             return False
         raise
     try:
-        _complete(store, Remains(store, home, found.folders), reach, decided)
+        _complete(store, Remains(store, home, found.folders), access, decided)
     except BaseException:
         taken.give_up()
         raise
@@ -138,7 +140,7 @@ def _run_of(draft: Location) -> str:
     return draft.at(draft.key[:-1]).name
 
 
-def _complete(store: WritableStore, left: Remains, reach: Reach, decided: journal.Journal | None) -> None:
+def _complete(store: WritableStore, left: Remains, access: StorageAccess, decided: journal.Journal | None) -> None:
     """Publish the remaining files of the run if it had decided, and remove its draft.
 
     A lease or a journal counts for a folder only if the folder points to their home.
@@ -165,14 +167,14 @@ def _complete(store: WritableStore, left: Remains, reach: Reach, decided: journa
                 ):
                     text = f"reads {source}, which does not belong to its run: look at it, and remove it"
                     raise StoreError(Kind.FORBIDDEN, text, str(place))
-        joint.complete_left(found.others, mine, reach)
+        joint.complete_dead(found.others, mine, access)
         for entry in found.entries:
             _redo(store, entry)
         logs.LOG.warning("%s: completed the files of a run that had died while it published them", left.folders[0])
         # The journal is removed first: without the pointers it would not count any more.
         store.delete(place)
     elif (announced := _read(store, left.home / layout.ANNOUNCED)) is not None:
-        joint.remove_left(announced.others, mine, reach)
+        joint.remove_dead(announced.others, mine, access)
     left.abort_uploads(may)
     for folder in left.folders:
         _unlock(store, folder, left.home)

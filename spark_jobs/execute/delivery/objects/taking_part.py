@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.execute.delivery.objects import layout, recovery
-from spark_jobs.execute.delivery.participant import Address, Answer, Reach
+from spark_jobs.execute.delivery.participant import Address, Answer, StorageAccess
 from spark_jobs.stores import location, opening
 from spark_jobs.stores.refusals import Kind, StoreError
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LeftObjects:
+class DeadObjects:
     """See `DeadParticipant`.
 
     Args:
         place: the run's home in the store.
         home: the home that has decided.
-        reach: access to the store.
+        access: access to the store.
     """
 
     place: Location
     home: Address
-    reach: Reach
+    access: StorageAccess
 
     def complete(self) -> None:
         """See `DeadParticipant`."""
@@ -37,29 +37,29 @@ class LeftObjects:
         self._resolve(is_decided=False)
 
     def _resolve(self, *, is_decided: bool) -> None:
-        store = opening.writable(self.reach.stores.resolved())
-        recovery.resolve_left(store, self.place, self.home, self.reach, is_decided=is_decided)
+        store = opening.writable(self.access.stores.resolved())
+        recovery.resolve_dead(store, self.place, self.home, self.access, is_decided=is_decided)
 
 
-def left(address: Address, home: Address, reach: Reach) -> LeftObjects:
+def dead_participant(address: Address, home: Address, access: StorageAccess) -> DeadObjects:
     """See `joint.py:KINDS`.
 
     Raises:
         StoreError: the address is none of objects.
     """
-    return LeftObjects(_place(address), home, reach)
+    return DeadObjects(_place(address), home, access)
 
 
-def resolve(home: Address, reach: Reach) -> Answer:
+def resolve(home: Address, access: StorageAccess) -> Answer:
     """See `joint.py:KINDS`: without a home here, work that the run had prepared elsewhere was never decided.
 
     Raises:
         OSError: see `joint.resolve`.
     """
-    place, store = _place(home), opening.writable(reach.stores.resolved())
+    place, store = _place(home), opening.writable(access.stores.resolved())
     if store.look(place / layout.PREPARED) is not None:
         raise StoreError(Kind.FORBIDDEN, "is no home of a run, for another place decides about it", str(place))
-    return Answer.LIVES if recovery.cleared(store, place, reach) is None else Answer.RESOLVED
+    return Answer.LIVES if recovery.cleared(store, place, access) is None else Answer.RESOLVED
 
 
 def _place(address: Address) -> Location:

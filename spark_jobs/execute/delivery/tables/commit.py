@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Self
 
-    from spark_jobs.execute.delivery.participant import Reach
+    from spark_jobs.execute.delivery.participant import StorageAccess
     from spark_jobs.execute.delivery.tables.folder import TableFolder
 
 
@@ -168,7 +168,7 @@ class TableCommit(ABC):
 
 
 @dataclass(frozen=True)
-class LeftCommit:
+class DeadCommit:
     """See `DeadParticipant`.
 
     Args:
@@ -218,13 +218,13 @@ class LeftCommit:
         return commit if home == self.home and commit.run == self.home.run else None
 
 
-def recover(place: TableFolder, reach: Reach, read: Callable[[bytes], tuple[Address, TableCommit]]) -> None:
+def recover(place: TableFolder, access: StorageAccess, read: Callable[[bytes], tuple[Address, TableCommit]]) -> None:
     """Complete or remove commits that dead runs prepared for a table.
 
     Args:
         place: the folder of the table.
-        reach: access to the homes of these runs.
-        read: see `LeftCommit`.
+        access: access to the homes of these runs.
+        read: see `DeadCommit`.
 
     Raises:
         OSError: a home cannot be reached, or something cannot be completed.
@@ -239,7 +239,7 @@ def recover(place: TableFolder, reach: Reach, read: Callable[[bytes], tuple[Addr
             logs.LOG.warning("%s/%s is nothing that a run has written", place.root, place.inside(name))
             continue
         try:
-            answer = joint.resolve(home, reach)
+            answer = joint.resolve(home, access)
         except OSError as error:
             if place.read(name) is None:  # its run has ended meanwhile, and its home is gone
                 continue
@@ -249,4 +249,4 @@ def recover(place: TableFolder, reach: Reach, read: Callable[[bytes], tuple[Addr
             place.remove([place.inside(name)])
             continue
         if answer is Answer.RESOLVED:
-            LeftCommit(place, home, read).remove()
+            DeadCommit(place, home, read).remove()

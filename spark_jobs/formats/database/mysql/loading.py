@@ -208,7 +208,7 @@ def waiting(connection: Connection) -> Iterator[None]:
 
 
 @contextmanager
-def tried(connection: Connection) -> Iterator[Session]:
+def rolled_back_transaction(connection: Connection) -> Iterator[Session]:
     """A transaction that is rolled back in any case; all constraints are checked by each statement.
 
     Raises:
@@ -502,7 +502,7 @@ def begin(
     return staging
 
 
-def note(found: Session, staging: Staging) -> None:
+def write_note(found: Session, staging: Staging) -> None:
     """Write the note of a staging table."""
     run(found, f"UPDATE {_in_pattern(staging.table)} SET {_NOTE} = %s WHERE {_PART} = -1", staging.comment)
 
@@ -512,7 +512,7 @@ def _in_pattern(name: str) -> str:
     return name.replace("%", "%%")
 
 
-def keep(found: Session, staging: Staging) -> None:
+def make_durable(found: Session, staging: Staging) -> None:
     """Nothing to do: InnoDB tables survive a crash of the server."""
 
 

@@ -195,7 +195,7 @@ def waiting(connection: Connection) -> Iterator[None]:
 
 
 @contextmanager
-def tried(connection: Connection) -> Iterator[Any]:
+def rolled_back_transaction(connection: Connection) -> Iterator[Any]:
     """A transaction that is rolled back in any case, after all constraints have been checked.
 
     Raises:
@@ -368,16 +368,16 @@ def begin(
         run(found, f"CREATE UNLOGGED TABLE {staging.table} ({', '.join(columns)})")
         # One entry for each part: whether it is there already is found without reading all others.
         run(found, f"CREATE INDEX ON {staging.table} ({_PART}) WHERE {_ROW} = 0")
-        note(found, staging)
+        write_note(found, staging)
     return staging
 
 
-def note(found: Any, staging: Staging) -> None:
+def write_note(found: Any, staging: Staging) -> None:
     """Write the note of a staging table."""
     run(found, f"COMMENT ON TABLE {staging.table} IS {literal(staging.comment)}")
 
 
-def keep(found: Any, staging: Staging) -> None:
+def make_durable(found: Any, staging: Staging) -> None:
     """Make a staging table survive a crash of the server."""
     run(found, f"ALTER TABLE {staging.table} SET LOGGED")
 

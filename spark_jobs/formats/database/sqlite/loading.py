@@ -139,7 +139,7 @@ def transaction(connection: Connection, name: str = "") -> Iterator[Session]:
 
 
 @contextmanager
-def tried(connection: Connection) -> Iterator[Session]:
+def rolled_back_transaction(connection: Connection) -> Iterator[Session]:
     """A transaction that is rolled back in any case. Deferred foreign keys are not checked.
 
     Raises:
@@ -360,13 +360,13 @@ def begin(
     return staging
 
 
-def note(found: Session, staging: Staging) -> None:
+def write_note(found: Session, staging: Staging) -> None:
     """Write the note of a staging table."""
     found.write()
     run(found, f"UPDATE {staging.table} SET note = ?", staging.comment)
 
 
-def keep(found: Session, staging: Staging) -> None:
+def make_durable(found: Session, staging: Staging) -> None:
     """Flush the files of the rows to disk, so that they survive a crash of the machine."""
     rows = _rows(found.database, staging.name)
     durable.sync_files([str(each) for each in sorted(rows.iterdir())])

@@ -58,7 +58,7 @@ def publish(
     aliases = {each.name: each for each in operator.outlets if isinstance(each, AssetAlias)}
     alias = aliases.get(alias_of(operator)) or next(iter(aliases.values()), None)
     lost = []
-    for output, counted, files in published.written(found, record):
+    for output, counted, files in published.published_datasets(found, record):
         uri = output.uri or published.shared_uri(files)
         if uri is None:
             continue  # an output with a file for each input file, and no input file

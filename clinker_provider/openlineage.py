@@ -84,7 +84,11 @@ def _outputs(
     from spark_jobs.plan.explain import datasets as published
 
     # Outputs that only the run knows are named when it has ended.
-    written = {each.node: (counts, files) for each, counts, files in published.written(known, record)} if record else {}
+    written = (
+        {each.node: (counts, files) for each, counts, files in published.published_datasets(known, record)}
+        if record
+        else {}
+    )
     outputs = []
     for each in known.outputs:
         counts, files = written.get(each.node, (None, []))

@@ -124,15 +124,15 @@ def _forget(found: Bookmark, there: Destinations, kept: set[str]) -> None:
     draft = there.open(names.execution_id, home, [found.path.parent])
     is_published = False
     try:
-        with draft.alone():
+        with draft.exclusive():
             found.refuse_moved(there)
             if kept:
                 sources = {name: mark for name, mark in found.sources.items() if name in kept}
-                draft.assemble(found.path, Content(start=bookmark.written(sources, names)))
+                draft.assemble(found.path, Content(start=bookmark.encode_bookmark(sources, names)))
             else:
                 draft.remove(found.path)
             draft.finish(cast("SparkSession", None))  # a file as small as this one needs no tasks
-            with interrupts.ignored():
+            with interrupts.ignore_signals():
                 draft.publish()
                 is_published = True
     finally:

@@ -83,7 +83,7 @@ def _main(argv: Sequence[str], to_the_end: bool) -> int:
         arguments.to_the_end = to_the_end
         if to_the_end and arguments.command in _WITHOUT_PANDAS:
             without_pandas.hide_pandas()
-        with interrupts.raised(to_the_end=to_the_end):
+        with interrupts.raise_on_signal(to_the_end=to_the_end):
             return _COMMANDS[arguments.command](arguments)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")

@@ -244,7 +244,7 @@ def _executed(observed: _Observed, options: RunOptions) -> tuple[Outcome, dict[s
     from spark_jobs.execute.run import executor
 
     texts: dict[str, str] = {}
-    with logs.shown(io.StringIO(), "error", "text", "", str, names_batch=False):
+    with logs.show_logs(io.StringIO(), "error", "text", "", str, names_batch=False):
         outcome = executor.execute(observed.plan, options, identity.Identity.new(None, None), texts.__setitem__)
     return outcome, texts
 

@@ -43,12 +43,14 @@ def execute(plan: Plan, options: RunOptions, reporter: report.Reporter) -> int:
     reporter.batch_id = names.batch_id
     previews: list[tuple[str, str]] = []
     names_batch, masked = options.batch_id is not None, masking.Secrets.of_run(options, plan).masked
-    with logs.shown(sys.stderr, options.log_level, options.log_format, names.batch_id, masked, names_batch=names_batch):
+    with logs.show_logs(
+        sys.stderr, options.log_level, options.log_format, names.batch_id, masked, names_batch=names_batch
+    ):
         outcome = executor.execute(plan, options, names, lambda name, text: previews.append((name, text)))
         problems = [report.of_run(outcome.result.error, plan)] if outcome.result.error else []
         if options.preview is not None:
             problems += _show(previews, options)
-        with interrupts.ignored():
+        with interrupts.ignore_signals():
             _record(outcome.result, options, plan)
             _write_page(outcome, plan, options, masked)
             reporter.add(problems)

@@ -63,13 +63,13 @@ def restated(found: Failure, detail: str, category: Category) -> Failure:
     return copied
 
 
-def packed(found: Failure) -> str:
+def encode(found: Failure) -> str:
     """A failure as a text, for a column: it may happen in one place and be reported in another."""
     value = found.value if found.value is None or isinstance(found.value, str) else values.text_of(found.value)
     return json.dumps([found.detail, found.category, value])
 
 
-def unpacked(text: str) -> Failure:
+def decode(text: str) -> Failure:
     """Decode a failure from its text; see `packed`."""
     detail, category, value = json.loads(text)
     return Failure(detail, Category(category), value)

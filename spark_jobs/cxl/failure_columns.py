@@ -156,7 +156,7 @@ def details(failing: Failures) -> pa.StringArray:
     return pc.binary_join_element_wise(field.take(reason), texts, "")
 
 
-def joined(parts: Sequence[Failures]) -> Failures:
+def concatenated(parts: Sequence[Failures]) -> Failures:
     """Failures of several kinds, by their rows."""
     parts = [part for part in parts if len(part)]
     if len(parts) <= 1:

@@ -23,7 +23,7 @@ class TraceContext:
 LOOKING = TraceContext()
 
 
-def wanted(level: str) -> bool:
+def is_enabled(level: str) -> bool:
     """True if anybody reads lines of a level."""
     return LOG.isEnabledFor(LEVELS[level])
 

@@ -220,7 +220,7 @@ def find(
     for name, matched in found.items():
         with as_run_errors(plan, name):
             scans[name] = _scan(steps[name], matched, search, is_asked=name in asked)
-    return replace(numbered(steps, scans, split_bytes), marks=marks)
+    return replace(with_splits(steps, scans, split_bytes), marks=marks)
 
 
 def _tables(step: SourceStep, place: Place, news: bookmarks.News | None) -> matching.Matched:
@@ -231,7 +231,7 @@ def _tables(step: SourceStep, place: Place, news: bookmarks.News | None) -> matc
     return matching.Matched(files, mark=mark)
 
 
-def still_there(plan: plans.Plan, found: Inputs) -> list[str]:
+def growth_warnings(plan: plans.Plan, found: Inputs) -> list[str]:
     """Look at all files once more, when all was read; gives warnings of those that have grown.
 
     Raises:
@@ -276,10 +276,12 @@ def with_pages(
     for name, matched in pages.items():
         with as_run_errors(plan, name):
             scans[name] = _scan(found.steps[name], matched, search, is_asked=name in asked)
-    return numbered(found.steps, {name: scans[name] for name in found.steps}, split_bytes)
+    return with_splits(found.steps, {name: scans[name] for name in found.steps}, split_bytes)
 
 
-def searched(plan: plans.Plan, found: Inputs, names: Collection[str], split_bytes: int, search: Search) -> Inputs:
+def with_undeclared(
+    plan: plans.Plan, found: Inputs, names: Collection[str], split_bytes: int, search: Search
+) -> Inputs:
     """The inputs with all undeclared columns of some sources.
 
     Raises:
@@ -292,10 +294,10 @@ def searched(plan: plans.Plan, found: Inputs, names: Collection[str], split_byte
             files = [each.file for each in before.files]
             again = found.steps[name].scan(files, found.steps[name].on_unmapped, search)
         scans[name] = replace(again, skipped=before.skipped, warnings=before.warnings)
-    return numbered(found.steps, scans, split_bytes)
+    return with_splits(found.steps, scans, split_bytes)
 
 
-def numbered(steps: Mapping[str, SourceStep], scans: Mapping[str, columns.ScanPlan], split_bytes: int) -> Inputs:
+def with_splits(steps: Mapping[str, SourceStep], scans: Mapping[str, columns.ScanPlan], split_bytes: int) -> Inputs:
     """The inputs of some sources with their splits, numbered over all of them; `split_bytes` is for large inputs."""
     numbers = {name: number for number, name in enumerate(steps)}
     total = sum(file_plan.file.size for scan in scans.values() for file_plan in scan.files)

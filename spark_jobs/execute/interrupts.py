@@ -18,7 +18,7 @@ _seen: list[int] = []
 
 
 @contextmanager
-def raised(*, to_the_end: bool = False) -> Iterator[None]:
+def raise_on_signal(*, to_the_end: bool = False) -> Iterator[None]:
     """Within, the first of `SIGNALS` raises KeyboardInterrupt, and those after it are passed over.
 
     Schedulers repeat themselves, and so do people: a second signal must not end the tidying up that the first one
@@ -48,7 +48,7 @@ def check() -> None:
 
 
 @contextmanager
-def ignored() -> Iterator[None]:
+def ignore_signals() -> Iterator[None]:
     """Within, `SIGNALS` do nothing: what runs here must come to its end."""
     with _handled_by(_pass_over):
         yield

@@ -62,7 +62,7 @@ class _Catcher(logging.Handler):
 
 
 @contextmanager
-def captured(take: Callable[[str, str, int | None], None], least: int) -> Iterator[None]:
+def capture_traces(take: Callable[[str, str, int | None], None], least: int) -> Iterator[None]:
     """Within, what CXL programs trace from a level on goes to `take(level, line, the row's position in its batch)`."""
     level, handler = tracing.LOG.level, _Catcher(take)
     tracing.LOG.setLevel(least)
@@ -77,7 +77,7 @@ def captured(take: Callable[[str, str, int | None], None], least: int) -> Iterat
 
 
 @contextmanager
-def shown(
+def show_logs(
     stream: TextIO, level: str, style: str, batch_id: str, masked: Callable[[str], str], *, names_batch: bool
 ) -> Iterator[None]:
     """Within, log lines go to a stream, as text or as one JSON object a line; `masked` takes secrets out of them.

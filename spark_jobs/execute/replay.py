@@ -411,7 +411,7 @@ class _After:
         for name, step in self.plan.sources.items():
             if name in driving:
                 mine = [entry for entry in wanted.entries if entry.source == name]
-                again = reading_again.written(step, mine, folder / "in" / name.replace("/", "%"))
+                again = reading_again.write_replay_files(step, mine, folder / "in" / name.replace("/", "%"))
                 self.origins |= again.origins
                 steps[name] = replace(again.step, rules=rules.of_records(again.step.rules))
         for number, name in enumerate(sorted(self.plan.outputs)):
@@ -500,13 +500,13 @@ def _failed_again(found: WorkList, mine: Sequence[Entry], after: _After) -> list
             detail = f"{work_list.PREFIX}error_detail"
             if entry.joined_to is not None:
                 if detail in cells:
-                    cells[detail] = work_list.joined(cells[detail], file, row)
+                    cells[detail] = work_list.with_driver_place(cells[detail], file, row)
             elif not entry.is_made:
                 cells |= _named({"source_name": source, "source_file": file, "source_row": row}, found.names)
                 if detail in cells:
                     cells[detail] = _ROW.sub(f"row {row}: ", cells[detail], count=1)
             if detail in cells:
-                cells[detail] = work_list.equal_to(cells[detail], after.place_before)
+                cells[detail] = work_list.with_equal_place(cells[detail], after.place_before)
             cells[work_list.TRIES] = str(tries)
             entries.append(work_list.Entry(cells))
     return entries

@@ -155,7 +155,7 @@ class Problems:
             rows = np.flatnonzero(self._reason == number)
             of_rows = None if blamed is None else failure_columns.chosen(texts[blamed], rows)
             found.append(failure_columns.alike(rows, reason, of_rows))
-        whole = failure_columns.joined(found)
+        whole = failure_columns.concatenated(found)
         return replace(whole, rows=places[whole.rows])
 
 
@@ -214,7 +214,7 @@ class Shape(ABC, Generic[Field]):
         known = np.arange(first, first + count, dtype=np.int64) if places is None else places
         failures = problems.failures(texts, known)
         if malformed:
-            failures = failure_columns.joined([malformed, failures])
+            failures = failure_columns.concatenated([malformed, failures])
 
         def as_read(position: int, rows: pa.Array) -> pa.StringArray | None:
             number = self._declared[position]

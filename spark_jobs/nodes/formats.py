@@ -87,7 +87,7 @@ def parts(
     return found
 
 
-def frozen(options: type[declared.Options], written: BaseModel | None, layout: Any = None) -> Any:
+def checked_options(options: type[declared.Options], written: BaseModel | None, layout: Any = None) -> Any:
     """Checked options as the dataclass that readers and writers use.
 
     If the options set no encoding, the format schema may set it.
@@ -114,7 +114,7 @@ def check(options: type[declared.Options], scope: BindScope, layout_key: str) ->
         layout_key: the node's key for its format schema.
     """
     written, layout = scope.part("options"), scope.part(layout_key)
-    found = frozen(options, written, layout)
+    found = checked_options(options, written, layout)
     for key, message in found.problems():
         help_text = _encoding_help(str(found.encoding)) if key == "encoding" else None
         is_of_layout = key == "encoding" and _says_encoding(options, written, layout)
@@ -266,7 +266,7 @@ class Layout(Config):
         return [*(self.fields_ or ()), *(field for record in self.records or () for field in record.fields)]
 
 
-def filled(layout: Layout) -> Layout:
+def with_templates(layout: Layout) -> Layout:
     """A format schema whose fields have inherited the keys of their templates."""
     templates = layout.defs or {}
     if layout.records is None:

@@ -128,7 +128,7 @@ def of(plan: Plan) -> Correlation:
     known: dict[str, NodeKeys] = {}
     for planned in plan.nodes:
         known[planned.name] = _keys(planned, known)
-    wanted = projection.wanted(plan.nodes)
+    wanted = projection.required_by_node(plan.nodes)
     relaxed = [planned for planned in plan.nodes if known[planned.name].grouping is Grouping.RELAXED]
     return Correlation(
         sources={name: step.correlation_key for name, step in plan.sources.items() if step.correlation_key},

@@ -173,7 +173,7 @@ def placed(path: str, base_dir: FilePath) -> FilePath:
     return Path(resolved) if not location.is_readable(resolved) else location.located(resolved)
 
 
-def shown(path: FilePath, base_dir: FilePath) -> str:
+def display_path(path: FilePath, base_dir: FilePath) -> str:
     """Give the name of a file in messages: relative to the base folder, or its URI."""
     if isinstance(path, location.Location) or isinstance(base_dir, location.Location):
         return str(path)

@@ -205,7 +205,7 @@ def _bindings(
 
 def _check_channel_use(bound: binder.Bindings, found: Diagnostics) -> None:
     if bound.channel is not None:
-        used = bound.read | scoping.written(bound)
+        used = bound.read | scoping.written_variables(bound)
         channels.check_read(bound.channel, used, bound.variables, found)
 
 

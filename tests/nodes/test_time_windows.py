@@ -99,9 +99,9 @@ def test_what_is_late_does_not_depend_on_where_tasks_begin(
 def test_places_come_out_as_they_were_packed(rows: list[tuple[int, ...]]) -> None:
     names = (order.AT, suspects.FIRST, suspects.LAST, "$origin.row")
     columns = {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
-    packed = suspects.packed(columns)
+    packed = suspects.encode_places(columns)
     assert packed.schema.field("$origin.row").type == pa.int8()
-    found = suspects.unpacked(packed)
+    found = suspects.decode_places(packed)
     assert {name: found.column(name).to_pylist() for name in names} == {n: c.tolist() for n, c in columns.items()}
 
 

@@ -23,5 +23,7 @@ def test_files_belong_to_outputs_in_the_order_of_the_record() -> None:
         {"name": "x", "records": 0, "files": 0},
         {"name": "z", "records": 2, "files": 1},
     )
-    told = datasets.written(found, result.RunResult("e", 0, output_files=("/1", "/2", "/3"), outputs=outputs))
+    told = datasets.published_datasets(
+        found, result.RunResult("e", 0, output_files=("/1", "/2", "/3"), outputs=outputs)
+    )
     assert [(each.node, files) for each, _, files in told] == [("y", ["/1", "/2"]), ("x", []), ("z", ["/3"])]

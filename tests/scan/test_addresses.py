@@ -45,7 +45,7 @@ def test_parameters_are_appended(url: str, parameters: list[tuple[str, str]], ex
     ],
 )  # fmt: skip
 def test_secrets_are_not_shown(url: str, expected: str) -> None:
-    assert addresses.shown(url, ["t/k"]) == expected
+    assert addresses.display_url(url, ["t/k"]) == expected
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def run(setup: Setup) -> Ran:
         Unknown: it names a source or a node that the pipeline does not have.
         OSError: a file cannot be read or written.
     """
-    with logs.shown(io.StringIO(), "error", "text", "", str, names_batch=False):
+    with logs.show_logs(io.StringIO(), "error", "text", "", str, names_batch=False):
         return _run(setup)
 
 

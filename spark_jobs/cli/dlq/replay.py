@@ -51,7 +51,7 @@ def _replayed(
     masked = masking.Secrets.of_run(options, plan).masked
     lacking = list(_lacking(found, plan))
     try:
-        with logs.shown(sys.stderr, "warn", "text", "", masked, names_batch=False):
+        with logs.show_logs(sys.stderr, "warn", "text", "", masked, names_batch=False):
             outcome = replay.replay(plan, found, wanted, options, into)
     except replay.Refused as error:
         return opening.refused("replay", str(error))

@@ -91,7 +91,7 @@ class _Driver:
                 drivers.remove(self._folder, identity)
 
     def _signalled(self, number: int, frame: Any) -> None:
-        """A signal outside of `interrupts.raised`: SIGINT is for a command, the others are for the driver."""
+        """A signal outside of `interrupts.raise_on_signal`: SIGINT is for a command, the others are for the driver."""
         if self._is_interruptible:
             raise KeyboardInterrupt
         if number != signal.SIGINT:

@@ -82,7 +82,7 @@ def _debug_text(value: Any) -> str:
 
 
 def _debug(pc: Any, value: Any, label: Any) -> Any:
-    if tracing.wanted("trace"):
+    if tracing.is_enabled("trace"):
         return value, pc.or_(pc.is_null(value), pc.is_valid(value))  # the interpreter writes a line for each row
     return value
 
@@ -94,7 +94,7 @@ def debug(value: Anything, label: String = "") -> Anything:
     >>> 42.debug("check value")
     42
     """
-    if tracing.wanted("trace"):
+    if tracing.is_enabled("trace"):
         tracing.write("trace", f"{label}: {_debug_text(value)}" if label else _debug_text(value))
     return value
 

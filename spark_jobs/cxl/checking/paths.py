@@ -120,7 +120,7 @@ def complete(session: Session, value: typed.Expression | Partial) -> typed.Expre
                 f"`{name}` is an input, not a value", place, f"read a field of it: `{name}.field`"
             )
         case Dotted():
-            return reads.alone(session, value)
+            return reads.bare_object(session, value)
         case This(place=place):
             return session.unresolved("`this` is the record, not a value", place, "read a column of it: `this.name`")
         case Alias(name=name, place=place):
@@ -219,7 +219,7 @@ def member(
             found = reads.step(session, base, node.name, node.place)
             if found is not None:
                 return found
-            base = reads.alone(session, base)
+            base = reads.bare_object(session, base)
         case Alias():
             return inlining.member(session, base.name, node.name, None, node.place, node.name_place)
         case Unknown():

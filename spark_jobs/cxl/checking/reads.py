@@ -142,7 +142,7 @@ def step(session: Session, base: Dotted, name: str, place: Place) -> typed.Expre
     )
 
 
-def alone(session: Session, base: Dotted) -> typed.Expression:
+def bare_object(session: Session, base: Dotted) -> typed.Expression:
     """The beginning of declared names by itself."""
     value = base.whole() if base.whole is not None else None
     if value is not None:

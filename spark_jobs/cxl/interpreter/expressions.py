@@ -292,7 +292,7 @@ def _windowed(node: typed.Windowed) -> Compiled:
     def computed(row: Row) -> Any:
         failed = row.column(problem)
         if failed is not None:
-            raise failure.unpacked(failed)
+            raise failure.decode(failed)
         return row.column(column)
 
     return computed

@@ -59,7 +59,7 @@ class Finished:
         """The failing rows, ascending."""
         if not self.rejected:
             return self.failures
-        return failure_columns.joined([failure_columns.of(self.failures), *self.rejected])
+        return failure_columns.concatenated([failure_columns.of(self.failures), *self.rejected])
 
     def merged_into(self, result: engine.BatchResult) -> engine.BatchResult:
         """The kernels' result with the interpreter's records put between by row."""

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import tree_walk, typed, types, values
 from spark_jobs.cxl.kernels.frames import Evaluate, Frame, as_array
-from spark_jobs.cxl.kernels.state import EmittedRecords, Names, joined
+from spark_jobs.cxl.kernels.state import EmittedRecords, Names, concatenated
 
 if TYPE_CHECKING:
     from spark_jobs.cxl.kernels.state import State, Step
@@ -67,7 +67,7 @@ def each(statement: typed.Each, source: Evaluate, body: list[Step], names: Names
             inner(children)
         frame.adopt(children.frame)
         records = (
-            joined(children.made, names)
+            concatenated(children.made, names)
             if nests
             else EmittedRecords.of(np.arange(children.frame.count), children.emits, children.metas, names)
         )

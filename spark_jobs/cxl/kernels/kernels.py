@@ -20,7 +20,7 @@ from spark_jobs.cxl.kernels import distinct, each, rejections
 from spark_jobs.cxl.kernels.deferred import Deferred
 from spark_jobs.cxl.kernels.expressions import ExpressionCompiler
 from spark_jobs.cxl.kernels.frames import Evaluate, Frame, as_array
-from spark_jobs.cxl.kernels.state import Names, State, Step, joined
+from spark_jobs.cxl.kernels.state import Names, State, Step, concatenated
 from spark_jobs.cxl.types import Kind
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ def _trace(statement: typed.Trace, compiler: ExpressionCompiler) -> Step:
         if frame.bad is not None:
             logged = pc.and_not(wanted, frame.bad)
             texts, wanted = texts.filter(logged.filter(wanted)), logged
-        if not tracing.wanted(level):
+        if not tracing.is_enabled(level):
             return
         positions = frame.positions().filter(wanted).to_pylist()
         for text, position in zip(values.from_arrow(texts, static), positions, strict=True):
@@ -291,7 +291,7 @@ def _traced(statement: typed.Trace, compiler: ExpressionCompiler) -> Step:
             logged = pa.repeat(pa.scalar(True), frame.count)
         else:
             frame.inside(logged, message)
-        if tracing.wanted(level):
+        if tracing.is_enabled(level):
             frame.mark(logged)
 
     return step
@@ -300,7 +300,7 @@ def _traced(statement: typed.Trace, compiler: ExpressionCompiler) -> Step:
 def _exploded(program: typed.Program, state: State) -> engine.BatchResult:
     """The result of a program with blocks: the records that they have made."""
     finished = state.deferred.finish()
-    records = joined(state.made, Names.of(program))
+    records = concatenated(state.made, Names.of(program))
     result = engine.BatchResult(
         rows=state.frame.positions().take(pa.array(records.rows)),
         emits=records.emits,

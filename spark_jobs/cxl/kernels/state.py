@@ -94,7 +94,7 @@ class Expansion:
         return added if self._counts is None else self._counts + added
 
 
-def joined(pieces: Sequence[EmittedRecords], names: Names) -> EmittedRecords:
+def concatenated(pieces: Sequence[EmittedRecords], names: Names) -> EmittedRecords:
     """The records of several blocks. The records of each row are in the order of the blocks."""
     if len(pieces) == 1:
         return pieces[0]

@@ -130,11 +130,11 @@ class _Printer:
     def _words(self, statement: ast.Statement, indent: str) -> str:
         match statement:
             case ast.Let(name=name, value=value):
-                return self._after(f"let {names.written(name)} = ", value, indent)
+                return self._after(f"let {names.quote_if_needed(name)} = ", value, indent)
             case ast.Emit(name=name, value=value):
-                return self._after(f"emit {names.written(name)} = ", value, indent)
+                return self._after(f"emit {names.quote_if_needed(name)} = ", value, indent)
             case ast.EmitMeta(key=key, value=value):
-                return self._after(f"emit meta {names.written(key)} = ", value, indent)
+                return self._after(f"emit meta {names.quote_if_needed(key)} = ", value, indent)
             case ast.EmitSystem(namespace=namespace, keys=keys, value=value):
                 return self._after(f"emit ${'.'.join((namespace, *keys))} = ", value, indent)
             case ast.Filter(predicate=predicate):
@@ -142,7 +142,7 @@ class _Printer:
             case ast.Evaluate(value=value):
                 return self._after("", value, indent)
             case ast.Distinct(key=key):
-                return f"distinct by {names.written(key)}" if key else "distinct"
+                return f"distinct by {names.quote_if_needed(key)}" if key else "distinct"
             case ast.Use(path=path, alias=alias):
                 return f"use {'.'.join(path)}" + (f" as {alias}" if alias != path[-1] else "")
             case ast.Fn(name=name, parameters=parameters, body=body):

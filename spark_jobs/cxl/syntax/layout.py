@@ -93,7 +93,7 @@ def _head(node: ast.Expression) -> str:
         case ast.Literal():
             return _literal(node)
         case ast.Name(name=name):
-            return names.written(name)
+            return names.quote_if_needed(name)
         case ast.Now():
             return "now"
         case ast.Star():

@@ -11,7 +11,7 @@ RESERVED = frozenset(
 )
 
 
-def written(name: str) -> str:
+def quote_if_needed(name: str) -> str:
     """A name as a program writes it."""
     return name if _PLAIN.fullmatch(name) and name not in RESERVED else in_backticks(name)
 

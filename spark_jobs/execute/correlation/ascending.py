@@ -25,7 +25,7 @@ def united(known: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 def are_among(values: np.ndarray, known: np.ndarray) -> np.ndarray:
     """A mask of the numbers that are in an ascending array."""
-    found: np.ndarray = identity.among(values, known) >= 0
+    found: np.ndarray = identity.sorted_index(values, known) >= 0
     return found
 
 

@@ -61,11 +61,11 @@ class EntryFilter:
             )
             failed = np.where(entries.column("cause_split").to_numpy() >= 0, causing, own)
             known = column(self.records, "record").to_numpy()
-            found &= (kinds != FactKind.FAILURE) | (identity.among(failed, known) >= 0)
+            found &= (kinds != FactKind.FAILURE) | (identity.sorted_index(failed, known) >= 0)
         if self.rows is not None:
             own, causing = (entries.column(name).to_numpy() for name in ("group", "cause_group"))
             known = column(self.rows, "number").to_numpy()
-            are_known = identity.among(np.where(causing != NO_ROW, causing, own), known) >= 0
+            are_known = identity.sorted_index(np.where(causing != NO_ROW, causing, own), known) >= 0
             are_known &= np.isin(entries.column("node").to_numpy(), self.nodes)
             found &= (kinds != FactKind.ROW_FAILURE) | are_known
         return found
@@ -116,7 +116,7 @@ def _counted(_: RunSpec, reports: Sequence[report.DlqReport], splits: tuple[int,
         found.count += part.num_rows
         buffer.count(buffer.sources_of(part), found.per_source)
         buffer.count(part.column("reason").to_numpy(), per_reason)
-        why.note(buffer.noted(part), part.column("reason").to_numpy(), merged.whys)
+        why.note(buffer.reason_columns(part), part.column("reason").to_numpy(), merged.whys)
     found.reasons = [*why.known.values()]
     found.per_category, found.per_stage = (
         buffer.counts(merged.whys, per_reason, what) for what in ("category", "stage")

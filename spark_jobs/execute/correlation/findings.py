@@ -45,7 +45,7 @@ def with_keys(failed: Facts, keyed: Facts, folder: str) -> Facts:
     records = said.column("record").to_numpy()
 
     def as_failed(table: pa.Table) -> pa.Table:
-        at = identity.among(table.column("record").to_numpy(), records)
+        at = identity.sorted_index(table.column("record").to_numpy(), records)
         chosen = pa.array(at, mask=at < 0)
         for name in _SAID:
             place = SCHEMA.get_field_index(name)
@@ -97,7 +97,7 @@ def rejected(found: Facts, names: Names, folder: str) -> pa.Table:
     reduce = partial(ordered.first_of_each, keys=["group"], then=_PLACE)
     firsts = ordered.merged(ordered.runs(folder, of_groups.tables(*_FIRST), reduce), ["group"], reduce)
     tables = (_displayed(some, names) for first in firsts for some in stored.slices(first, _AT_ONCE))
-    return stored.kept(folder, REJECTED, tables)
+    return stored.store_table(folder, REJECTED, tables)
 
 
 def _displayed(first: pa.Table, names: Names) -> pa.Table:
@@ -123,7 +123,7 @@ def _displayed(first: pa.Table, names: Names) -> pa.Table:
     return pa.table([number, whys, source], schema=REJECTED)
 
 
-def joined(tables: Sequence[pa.Table], folder: str) -> pa.Table:
+def merge_rejected(tables: Sequence[pa.Table], folder: str) -> pa.Table:
     """Merge rejected groups: each group once, with its first failure."""
     return ordered.united(folder, REJECTED, tables, ["group"])
 

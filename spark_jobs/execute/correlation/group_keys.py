@@ -54,7 +54,7 @@ class GroupKeys:
 
     def of_sources(self, key: GroupKey, batch: Batch, *, joined: bool = True) -> list[tuple[str, np.ndarray]]:
         """The rows of a key's groups, source by source; with `joined`, also the rows of joined records."""
-        aggregated = identity.aggregated(batch)
+        aggregated = identity.aggregate_row_numbers(batch)
         is_record = aggregated == NO_ROW
         match key.origin:
             case KeyOrigin.JOINED:
@@ -63,7 +63,7 @@ class GroupKeys:
                 found = dict.fromkeys(key.domain, ~is_record & ~identity.are_mixed(aggregated))
             case KeyOrigin.RECORD:
                 own = batch.origin.identify(batch, pa.array(np.arange(batch.count)))[0].to_numpy()
-                found = dict.fromkeys(key.shared if joined else (), identity.joined(batch) & is_record)
+                found = dict.fromkeys(key.shared if joined else (), identity.joined_mask(batch) & is_record)
                 for name in key.sources:
                     mine = is_record & (own == self._sources.index(name))
                     found[name] = found[name] | mine if name in found else mine
@@ -107,22 +107,22 @@ class GroupKeys:
             if column in present
         }
         shown = {column: pc.fill_null(text, "null") for column, text in texts.items() if text is not None}
-        are_rows = identity.aggregated(batch) != NO_ROW
+        are_rows = identity.aggregate_row_numbers(batch) != NO_ROW
         if not shown or not are_rows.any():
             return None
-        remarks = pc.binary_join_element_wise(" (row with ", named(shown), ")", "")
+        remarks = pc.binary_join_element_wise(" (row with ", group_names(shown), ")", "")
         found: pa.StringArray = pc.if_else(pa.array(are_rows), remarks, None)  # type: ignore[assignment]  # texts
         return found
 
 
 def identities(batch: Batch) -> np.ndarray:
     """A number for each row: the number of its record, or its own if an aggregate made it."""
-    aggregated = identity.aggregated(batch)
+    aggregated = identity.aggregate_row_numbers(batch)
     _, split, row = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
     return np.where(aggregated == NO_ROW, identity.record_numbers(split, row), aggregated)
 
 
-def named(keys: Mapping[str, pa.Array]) -> pa.Array:
+def group_names(keys: Mapping[str, pa.Array]) -> pa.Array:
     """The names of groups, from the fields of their keys."""
     parts = [pc.binary_join_element_wise(name, text, "=") for name, text in keys.items()]
     found: pa.Array = pc.binary_join_element_wise(*parts, ", ")

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import failure, failure_columns
 from spark_jobs.execute.correlation.facts import NO_RECORD, FactKind, FactWriter
-from spark_jobs.execute.correlation.group_keys import GroupKeys, identities, named
+from spark_jobs.execute.correlation.group_keys import GroupKeys, group_names, identities
 from spark_jobs.execute.correlation.reuse import GroupBitmap
 from spark_jobs.execute.correlation.state import Goal, column
 from spark_jobs.execute.correlation.task_facts import ALL_SOURCES, Found, TaskFacts
@@ -137,7 +137,7 @@ class CorrelatedTask(TaskHook):
             return None
         records, excluded = record_numbers(split, row), column(self._state.excluded, "record").to_numpy()
         first, last = np.searchsorted(excluded, [records.min(), records.max() + 1])
-        found = identity.among(records, excluded[first:last]) >= 0  # a slice of a sorted array: few can be in it
+        found = identity.sorted_index(records, excluded[first:last]) >= 0  # a slice of a sorted array: few can be in it
         return found if found.any() else None
 
     def failed_read(self, source: str, entries: DlqEntries, keys: Mapping[str, pa.Array]) -> DlqEntries | None:
@@ -169,17 +169,17 @@ class CorrelatedTask(TaskHook):
         records = record_numbers(places[1], places[2])
         are_read = np.ones(len(records), dtype=bool)
         if self._state.retracted is not None:
-            are_read = identity.among(records, column(self._state.retracted, "record").to_numpy()) < 0
+            are_read = identity.sorted_index(records, column(self._state.retracted, "record").to_numpy()) < 0
         found = Found.of(source, places, FactKind.FIRST_RECORD)
         for view in self._facts.views(source, list(keys)):
             numbers = identity.group_numbers(source, view, keys)
-            rows = np.flatnonzero((identity.among(numbers, sought) >= 0) & are_read)
+            rows = np.flatnonzero((identity.sorted_index(numbers, sought) >= 0) & are_read)
             rows = rows[np.unique(numbers[rows], return_index=True)[1]]
             self._facts.add(found, rows, records=records[rows], group=numbers[rows])
 
     def _find_record_keys(self, source: str, keys: Mapping[str, pa.Array], places: Places) -> None:
         records = record_numbers(places[1], places[2])
-        rows = np.flatnonzero(identity.among(records, self._state.sought("record")) >= 0)
+        rows = np.flatnonzero(identity.sorted_index(records, self._state.sought("record")) >= 0)
         self._facts.add_records(Found.of(source, places, FactKind.GROUP_KEY), rows, keys, frozenset([source]))
 
     # ---- rows of aggregates
@@ -188,7 +188,9 @@ class CorrelatedTask(TaskHook):
     def suppressed(self, aggregate: str, batch: Batch) -> np.ndarray | None:
         """Mask the rows that count as never made. A search for the keys of rows finds them here."""
         if self._state.goal is Goal.ROW_KEYS:
-            rows = np.flatnonzero(identity.among(identity.aggregated(batch), self._state.sought("number")) >= 0)
+            rows = np.flatnonzero(
+                identity.sorted_index(identity.aggregate_row_numbers(batch), self._state.sought("number")) >= 0
+            )
             self._facts.add_rows_of_groups(Found.of(aggregate, _places(batch), FactKind.GROUP_KEY), rows, batch)
         return _rows_among(batch, self._state.suppressed_rows)
 
@@ -199,7 +201,7 @@ class CorrelatedTask(TaskHook):
         split, row, inner, keys = contributions()
         mixes = self._plan.nodes[aggregate].mixes
         numbers = identity.aggregate_rows(aggregate, keys, len(row), mixes=mixes).to_numpy()
-        rows = np.flatnonzero(identity.among(numbers, self._state.sought("number")) >= 0)
+        rows = np.flatnonzero(identity.sorted_index(numbers, self._state.sought("number")) >= 0)
         if not len(rows):
             return
         chosen = pa.array(rows)
@@ -252,7 +254,7 @@ class CorrelatedTask(TaskHook):
             return None
         if self._plan.nodes[output].depth > 0:
             return np.arange(batch.count)
-        return np.flatnonzero(identity.aggregated(batch) != NO_ROW)
+        return np.flatnonzero(identity.aggregate_row_numbers(batch) != NO_ROW)
 
     def _rejected_rows(self, output: Operator, batch: Batch) -> np.ndarray | None:
         """The rows of rejected groups, which become dead letters; None if there are none. Searches write no rows."""
@@ -273,8 +275,8 @@ class CorrelatedTask(TaskHook):
         buckets_sought, places = self._state.sought("number"), _places(batch)
         for keys, are_of in self._keys.by_fields(output, batch):
             numbers, buckets = _whole(keys, are_of)
-            rows = np.flatnonzero((numbers != NO_GROUP) & (identity.among(buckets, buckets_sought) >= 0))
-            found = Found.of(output, places, FactKind.GROUP_MEMBER, named(keys))
+            rows = np.flatnonzero((numbers != NO_GROUP) & (identity.sorted_index(buckets, buckets_sought) >= 0))
+            found = Found.of(output, places, FactKind.GROUP_MEMBER, group_names(keys))
             self._facts.add(found, rows, records=identities(batch)[rows], group=numbers[rows])
 
     def _oversized(self, output: str, batch: Batch) -> tuple[np.ndarray, np.ndarray, pa.StringArray] | None:
@@ -291,7 +293,7 @@ class CorrelatedTask(TaskHook):
         names, firsts = (column(self._state.oversized, name).to_numpy() for name in ("group", "first"))
         place, are_first = np.full(batch.count, -1, dtype=np.int64), np.zeros(batch.count, dtype=bool)
         for keys, are_of in self._keys.by_fields(output, batch, joined=True):
-            at = identity.among(_whole(keys, are_of)[0], names)
+            at = identity.sorted_index(_whole(keys, are_of)[0], names)
             # A row may belong to several such groups, and be the first row of one of them.
             begin = (at >= 0) & (firsts[at] == identities(batch)) & ~are_first
             place = np.where(begin | (place < 0), at, place)
@@ -315,8 +317,8 @@ class CorrelatedTask(TaskHook):
             for source, are_of in [] if texts is None else self._keys.of_sources(key, batch):
                 numbers = identity.group_numbers(source, key.fields, texts or {})
                 if key.origin is KeyOrigin.AGGREGATE:
-                    numbers = identity.or_own(numbers, identity.aggregated(batch))
-                at = identity.among(numbers, rejected)
+                    numbers = identity.own_group_if_empty(numbers, identity.aggregate_row_numbers(batch))
+                at = identity.sorted_index(numbers, rejected)
                 place = np.where(are_of & (at >= 0) & (place < 0), at, place)
         rows = np.flatnonzero(place >= 0)
         return (rows, self._reasons(path, pa.array(place[rows]), batch, rows)) if len(rows) else None
@@ -328,7 +330,7 @@ class CorrelatedTask(TaskHook):
             return whys
         failed = column(path, "source").take(places)
         own = batch.origin.identify(batch, pa.array(rows))[0].to_numpy()
-        is_other = (own != failed.to_numpy()) | (identity.aggregated(batch)[rows] != NO_ROW)
+        is_other = (own != failed.to_numpy()) | (identity.aggregate_row_numbers(batch)[rows] != NO_ROW)
         names = pa.array(self._sources).take(failed)
         longer = pc.binary_join_element_wise("source '", names, "', ", whys, "")
         found: pa.StringArray = pc.if_else(pa.array(is_other), longer, whys)
@@ -356,8 +358,8 @@ class CorrelatedTask(TaskHook):
         """Record rows that fail, and the groups that they reject."""
         name, rows = operator.step.name, batch.take(pa.array(failing.rows))
         if cause is not None:  # build records fail with their driver record, which is recorded itself
-            kinds = self._kinds(name, identity.aggregated(cause), _places(cause))
-            said = self._columns_of(name, rows, kinds, identity.aggregated(rows))
+            kinds = self._kinds(name, identity.aggregate_row_numbers(cause), _places(cause))
+            said = self._columns_of(name, rows, kinds, identity.aggregate_row_numbers(rows))
         elif failing.are_late:  # records that are late for a window reject no group
             said = self._collateral(name, rows)
         else:
@@ -376,7 +378,11 @@ class CorrelatedTask(TaskHook):
             whys: the reasons.
             is_result: the result of a group fails. The entry is then about the group's first record.
         """
-        node, aggregated, keys = self._plan.nodes[name], identity.aggregated(batch), self._keys.all_texts(name, batch)
+        node, aggregated, keys = (
+            self._plan.nodes[name],
+            identity.aggregate_row_numbers(batch),
+            self._keys.all_texts(name, batch),
+        )
         is_record = (aggregated == NO_ROW) & (not is_result)
         retracts_nothing = ~is_record & ~identity.are_mixed(aggregated)
         kinds = self._kinds(name, aggregated, places)
@@ -406,7 +412,7 @@ class CorrelatedTask(TaskHook):
     def _collateral(self, name: str, batch: Batch) -> GroupColumns:
         """The columns of entries that reject no group; they count in the last pass."""
         kinds = np.full(batch.count, FactKind.LAST_PASS_FAILURE, dtype=np.int8)
-        return self._columns_of(name, batch, kinds, identity.aggregated(batch))
+        return self._columns_of(name, batch, kinds, identity.aggregate_row_numbers(batch))
 
     def _columns_of(self, name: str, batch: Batch, kinds: np.ndarray, aggregated: np.ndarray) -> GroupColumns:
         shown = self._keys.shown(name, batch) if aggregated.any() else None
@@ -427,7 +433,7 @@ class CorrelatedTask(TaskHook):
     def about(self, batch: Batch, row: int) -> dict[str, Any]:
         """The number of a record, or of the row of an aggregate."""
         one = batch.slice(row, 1)
-        (group,) = identity.aggregated(one).tolist()
+        (group,) = identity.aggregate_row_numbers(one).tolist()
         if group != NO_ROW:
             return {"group": group}
         _, split, place = one.origin.identify(one, pa.array([0], pa.int64()))
@@ -456,7 +462,9 @@ def _rows_among(batch: Batch, path: str | None) -> np.ndarray | None:
     """A mask of the aggregate rows that are in a file; None without a file."""
     if path is None or not batch.count:
         return None
-    found: np.ndarray = identity.among(identity.aggregated(batch), column(path, "number").to_numpy()) >= 0
+    found: np.ndarray = (
+        identity.sorted_index(identity.aggregate_row_numbers(batch), column(path, "number").to_numpy()) >= 0
+    )
     return found if found.any() else None
 
 
@@ -484,4 +492,4 @@ def _correlated(
     if found is not None:
         others = np.flatnonzero(~np.isin(found[0], taken))
         parts.append(failure_columns.alike(found[0][others], reason, found[1].take(pa.array(others, pa.int64()))))
-    return firsts, failure_columns.joined(parts)
+    return firsts, failure_columns.concatenated(parts)

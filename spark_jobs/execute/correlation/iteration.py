@@ -271,7 +271,7 @@ class Iteration:
         """Choose the failures that count from now on. Others fail again, or turn out valid without these."""
         chosen = self._chosen(dependency_order.groups_of(found))
         in_last = found.of_kind(FactKind.LAST_PASS_FAILURE, FactKind.ROW_FAILURE)
-        by_rows = findings.joined([self.suppressed.rejected, self._rejected(in_last, products)], self._folder)
+        by_rows = findings.merge_rejected([self.suppressed.rejected, self._rejected(in_last, products)], self._folder)
         rows = ascending.united(self.suppressed.rows, findings.aggregated(in_last, self._folder))
         is_same = np.array_equal(by_rows.column("group").to_numpy(), self._rejected_by_rows.column("group").to_numpy())
         is_same = is_same and np.array_equal(rows, self._failed_rows)
@@ -329,7 +329,7 @@ class Iteration:
         path = self._written("rows", pa.table([rows], schema=NUMBERS))
         count = entries.EntryFilter((FactKind.ROW_FAILURE,), rows=path, nodes=nodes)
         mine.entries.append(entries.PassEntries(tuple(products.dlq), count))
-        mine.rejected = findings.joined([mine.rejected, self._rejected(failing, products)], self._folder)
+        mine.rejected = findings.merge_rejected([mine.rejected, self._rejected(failing, products)], self._folder)
         mine.rows = ascending.united(mine.rows, rows)
         mine.lines += findings.lines_about(products.tally.logs, rows[:0], rows)
         suppressed = self._written("suppressed", pa.table([mine.rows], schema=NUMBERS))
@@ -378,7 +378,9 @@ class Iteration:
         if self.rejections.needs_first_records:
             by_policy["primary"] = self.rejections.by_first_records()
         rejected = {
-            policy: self._written(name, findings.joined([by_policy[policy], self._rejected_by_rows], self._folder))
+            policy: self._written(
+                name, findings.merge_rejected([by_policy[policy], self._rejected_by_rows], self._folder)
+            )
             for policy, name in (("any", "rejected"), ("primary", "primary"), ("all", "all"))
             if policy in by_policy
         }
@@ -414,7 +416,7 @@ class Iteration:
         products.tally.recount(products.dlq)
         products.tally.measured |= self._as_read
         products.tally.logs[:0] = [*self._lines, *self.suppressed.lines]
-        rejected = findings.joined([self.rejections.groups, self._rejected_by_rows], self._folder).num_rows
+        rejected = findings.merge_rejected([self.rejections.groups, self._rejected_by_rows], self._folder).num_rows
         if rejected or self.retracted_rows or self.too_large:
             logs.LOG.info("correlation: %s", self._summary(rejected))
         retract = {

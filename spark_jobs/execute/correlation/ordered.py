@@ -55,7 +55,7 @@ def united(
     some = [table for table in tables if table.num_rows]
     if len(some) < 2:
         return some[0].combine_chunks() if some else schema.empty_table()
-    return stored.kept(folder, schema, merged(some, keys, partial(first_of_each, keys=keys, then=then)))
+    return stored.store_table(folder, schema, merged(some, keys, partial(first_of_each, keys=keys, then=then)))
 
 
 def merged(tables: Sequence[pa.Table], keys: Sequence[str], reduce: Reduce) -> Iterator[pa.Table]:

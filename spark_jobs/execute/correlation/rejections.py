@@ -46,7 +46,7 @@ class Rejections:
 
     def add(self, failures: Facts, rejected: pa.Table) -> None:
         """Reject the groups of some failures."""
-        self.groups = findings.joined([self.groups, rejected], self.folder)
+        self.groups = findings.merge_rejected([self.groups, rejected], self.folder)
         self.buckets = findings.pairs(failures, ("whole", "bucket"), self.buckets, self.folder)
         self.whole = findings.pairs(failures, ("whole", "record"), self.whole, self.folder)
         if self.needs_first_records:
@@ -73,7 +73,7 @@ class Rejections:
         self.retracted = ascending.united(self.retracted, records)
         before = self.first_records.num_rows
         parts = map(self._without_retracted, stored.slices(self.first_records))
-        self.first_records = stored.kept(self.folder, findings.PAIRS, parts)
+        self.first_records = stored.store_table(self.folder, findings.PAIRS, parts)
         if self.first_records.num_rows < before:
             self._seek()
 
@@ -83,7 +83,7 @@ class Rejections:
 
     def by_first_records(self) -> pa.Table:
         """The groups whose first record is among the records that reject them."""
-        return stored.kept(self.folder, REJECTED, self._by_first_records())
+        return stored.store_table(self.folder, REJECTED, self._by_first_records())
 
     def _by_first_records(self) -> Iterator[pa.Table]:
         names = findings.PAIRS.names

@@ -32,7 +32,7 @@ def rows_at_once(rows: int, size: int) -> int:
     return min(MOST_ROWS, max(1, MOST_BYTES * rows // max(size, 1)))
 
 
-def kept(folder: str, schema: pa.Schema, parts: Iterable[pa.Table]) -> pa.Table:
+def store_table(folder: str, schema: pa.Schema, parts: Iterable[pa.Table]) -> pa.Table:
     """Concatenate parts to one table, in mapped files if it is long. Texts must be `large_string` without nulls."""
     held: list[pa.Table] = []
     rows = size = 0

@@ -150,12 +150,12 @@ class TaskFacts:
 
     def add_rows_of_groups(self, found: Found, rows: np.ndarray, batch: Batch) -> None:
         """Add the groups of aggregate rows by their keys. `rows` are rows of the batch."""
-        aggregated = identity.aggregated(batch)
+        aggregated = identity.aggregate_row_numbers(batch)
         for key in self._plan.nodes[found.node].keys if len(rows) else ():
             texts = self._keys.texts(found.node, batch, key) if key.origin is KeyOrigin.AGGREGATE else None
             if texts is None:
                 continue
             for source in key.sources:
                 for view in self.views(source, key.fields):
-                    groups = identity.or_own(identity.group_numbers(source, view, texts), aggregated)[rows]
+                    groups = identity.own_group_if_empty(identity.group_numbers(source, view, texts), aggregated)[rows]
                     self.add(found, rows, group=groups, aggregated=aggregated[rows])

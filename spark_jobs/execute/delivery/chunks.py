@@ -34,7 +34,7 @@ _UNLIMITED = 1 << 62
 _MOST_WARNINGS = 20
 
 
-def named(path: FilePath, naming: str, number: int) -> FilePath:
+def chunk_path(path: FilePath, naming: str, number: int) -> FilePath:
     """The file of a chunk; numbers begin with 1."""
     text = _SEQUENCE.sub(lambda found: format(number, found.group(1) or ""), _without_sequence(path, naming))
     return path.with_name(text)

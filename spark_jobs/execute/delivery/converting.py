@@ -75,9 +75,11 @@ def convert(
     return [[next(files)] if group else [] for group in groups]
 
 
-def shown(part_store: PartStore, writer: ColumnWriter, ranges: Sequence[PartRange], *, moved: bool = False) -> bytes:
+def displayed_bytes(
+    part_store: PartStore, writer: ColumnWriter, ranges: Sequence[PartRange], *, moved: bool = False
+) -> bytes:
     """The contents of some ranges, for display."""
-    return writer.show(joined(part_store, writer, ranges, moved=moved), moved=moved)
+    return writer.show(open_joined(part_store, writer, ranges, moved=moved), moved=moved)
 
 
 def _write(part_store: PartStore, writer: ColumnWriter, wanted: _File) -> PartRange:
@@ -86,11 +88,11 @@ def _write(part_store: PartStore, writer: ColumnWriter, wanted: _File) -> PartRa
         destination.check(part_store, part_range)
     path = f"{wanted.target}.{uuid.uuid4().hex}"
     with durable.about(path), part_store.create(path) as sink:
-        writer.convert(joined(part_store, writer, wanted.ranges, moved=wanted.moved), sink, moved=wanted.moved)
+        writer.convert(open_joined(part_store, writer, wanted.ranges, moved=wanted.moved), sink, moved=wanted.moved)
         return destination.whole(path, sink.tell())
 
 
-def joined(part_store: PartStore, writer: ColumnWriter, ranges: Sequence[PartRange], *, moved: bool) -> IO[bytes]:
+def open_joined(part_store: PartStore, writer: ColumnWriter, ranges: Sequence[PartRange], *, moved: bool) -> IO[bytes]:
     """The contents of some ranges, as one stream."""
     return io.BufferedReader(_Chain(_streams(part_store, writer, ranges, moved=moved)))
 

@@ -236,8 +236,8 @@ def dead_participant(address: Address, home: Address, access: StorageAccess) -> 
         raise _failed(problem) from None
 
 
-def looked(plan: plans.Plan, *, compares: bool) -> plans.Plan:
-    """The plan whose outputs know the tables that they write into; what dead runs left there is recovered first.
+def with_target_tables(plan: plans.Plan, *, compares: bool) -> plans.Plan:
+    """The plan whose outputs know their tables. Remains of dead runs in these tables are recovered first.
 
     Args:
         plan: the plan.
@@ -412,7 +412,7 @@ def _fill(
     loader = _loader(connection)
     number, part_range = item
     destination.check(part_store, part_range)
-    with converting.joined(part_store, writer, [part_range], moved=False) as source:
+    with converting.open_joined(part_store, writer, [part_range], moved=False) as source:
         return loader.fill(connection, staging, number, writer.batches(source, moved=False), writer.schema)
 
 

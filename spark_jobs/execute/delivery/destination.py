@@ -197,7 +197,7 @@ class _Prepared(Draft[Where], Protocol[Where]):
     def stamps(self) -> dict[str, str]:
         """The assembled files, each with its `stamp` after publication."""
 
-    def alone(self) -> AbstractContextManager[None]:
+    def exclusive(self) -> AbstractContextManager[None]:
         """Inside this context, no other run publishes into the same folders, so that names there stay taken or free."""
 
     def close(self, *, failed: bool) -> None:

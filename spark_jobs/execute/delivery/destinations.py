@@ -169,11 +169,11 @@ class _Drafts:
         return {path: stamp for each in self._files for path, stamp in each.stamps().items()}
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """See `Publication`."""
         with ExitStack() as held:
             for each in self._files:
-                held.enter_context(each.alone())
+                held.enter_context(each.exclusive())
             yield
 
     def join(self, other: Participant) -> None:

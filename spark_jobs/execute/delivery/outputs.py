@@ -128,7 +128,7 @@ def _of_table(material: Material, target: targets.OutputFiles, part_store: desti
     run = material.run
     writer = cast("ColumnWriter", output_run.writer(target.step, run.undeclared[target.name], run.undeclared_type))
     parts = [destination.whole(part.path, part.bytes) for part in material.products.take(target.name) if part.records]
-    return Content(start=converting.shown(part_store, writer, parts))
+    return Content(start=converting.displayed_bytes(part_store, writer, parts))
 
 
 @dataclass
@@ -222,7 +222,7 @@ class _Assembly:
 
         run, step = self.material.run, self.target.step
         written = output_shape.file_schema(
-            output_shape.written(step, run.undeclared[self.target.name], run.undeclared_type)
+            output_shape.written_columns(step, run.undeclared[self.target.name], run.undeclared_type)
         )
         room = Room(self._folder, run.memory_share // 4, run.guards.get(self.target.name, guarded.OPEN))
         records = Records(
@@ -268,7 +268,9 @@ class _Assembly:
             return
         contents, compression = [*self._files.values()], self.target.step.compression
         folder = self._folder
-        contents = packing.packed(spark, self.draft.part_store, contents, compression, folder, self.material.run.tuning)
+        contents = packing.compress_files(
+            spark, self.draft.part_store, contents, compression, folder, self.material.run.tuning
+        )
         for path, content in zip(self._files, contents, strict=True):
             self._give(path, content)
 
@@ -283,7 +285,7 @@ class _Assembly:
             content = Content(start=writer.empty)
         elif self._is_converted and self.is_shown:
             columns, moved = cast("ColumnWriter", writer), self.target.step.is_indexed
-            content = Content(start=converting.shown(self.draft.part_store, columns, parts, moved=moved))
+            content = Content(start=converting.displayed_bytes(self.draft.part_store, columns, parts, moved=moved))
         elif self._is_converted:
             content = Content(tuple(parts), uses_up=True)
         elif frame:
@@ -316,7 +318,7 @@ class _Assembly:
         taken = set[str]()
         stale = {each.name for each in chunks.existing(self.there, path, split.naming)}
         for number, chunk in enumerate(found, 1):
-            final = chunks.named(path, split.naming, number)
+            final = chunks.chunk_path(path, split.naming, number)
             if step.if_exists is IfExists.UNIQUE_SUFFIX:
                 final = targets.free(self.there, final, step, taken)
             stale.discard(final.name)
@@ -335,7 +337,7 @@ class _Assembly:
         """Publish a file for each part. Files of an earlier run that are not replaced are removed."""
         stale = {each.name for each in parts.existing(self.there, folder)}
         for number in range(max(len(own), 1)):
-            path = parts.named(folder, self.target.step, number)
+            path = parts.part_path(folder, self.target.step, number)
             self._whole(path, own[number : number + 1])  # without records, one empty file is written
             stale.discard(path.name)
         for name in sorted(stale):

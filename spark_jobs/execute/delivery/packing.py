@@ -43,7 +43,7 @@ class _Batch:
     compression: Compression
 
 
-def packed(
+def compress_files(
     spark: SparkSession,
     part_store: PartStore,
     contents: Sequence[Content],

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"part-\d{5,}\..*")
 
 
-def named(folder: FilePath, step: OutputStep, number: int) -> FilePath:
+def part_path(folder: FilePath, step: OutputStep, number: int) -> FilePath:
     """The file of a part. Numbers begin with 0."""
     format = registry.named(step.format)
     ending = f"{format.ending or format.name}{compression.USUAL_ENDINGS[step.compression]}"

@@ -58,7 +58,7 @@ class OutputFiles:
 
     def first(self, delivery: Delivery) -> FilePath:
         """A file that is certainly written, or the first chunk of it."""
-        return parts.named(delivery.path, self.step, 0) if self.step.parts else delivery.path
+        return parts.part_path(delivery.path, self.step, 0) if self.step.parts else delivery.path
 
     def in_the_way(self, there: Destination[FilePath]) -> list[FilePath]:
         """The existing files that would be replaced; none for a table, which keeps its rows."""

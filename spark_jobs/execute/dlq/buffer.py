@@ -204,7 +204,7 @@ class DlqBuffer:
         sources = sources_of(table)
         count(sources, self.per_source)
         count(reason, self._per_why)
-        self.reasons.note(noted(table), reason, list(self._whys))
+        self.reasons.note(reason_columns(table), reason, list(self._whys))
         if self._filed is None:
             self.kept.add(table)
             return
@@ -248,7 +248,7 @@ class DlqBuffer:
         return [(*key, count) for key, count in found.items()]
 
 
-def noted(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+def reason_columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:
     """The columns of entries by which their reasons are noted."""
     return {name: table.column(name) for name in ("source", "split", "row", "detail", "value", "group")}
 

@@ -59,18 +59,18 @@ def publish(
     draft = there.open(identity.uuid7(), home, folders)
     done = False
     try:
-        with draft.alone():
+        with draft.exclusive():
             for target, content in targets.items():
                 if content is None:
                     draft.remove(target)
                 else:
                     draft.assemble(target, content if isinstance(target, Path) else _in_store(draft, target, content))
             draft.finish(None)
-            with interrupts.ignored():
+            with interrupts.ignore_signals():
                 draft.publish()
                 done = True
     finally:
-        with interrupts.ignored():
+        with interrupts.ignore_signals():
             draft.close(failed=not done)
 
 
@@ -93,7 +93,7 @@ def _list(before: WorkList, left: Sequence[Entry]) -> Content | None:
     """The file with the entries that are left; none where all are done."""
     if not left:
         return None
-    return Content(start=work_list.packed(before.path, work_list.text_of(before.names, left)))
+    return Content(start=work_list.compressed_for(before.path, work_list.text_of(before.names, left)))
 
 
 def _ledger(there: Destination[FilePath], ledger: FilePath, events: Sequence[str], access: StorageAccess) -> Content:

@@ -51,7 +51,7 @@ class Files:
     origins: dict[tuple[str, str], tuple[str, str, str]]
 
 
-def written(step: SourceStep, entries: Sequence[Entry], folder: Path) -> Files:
+def write_replay_files(step: SourceStep, entries: Sequence[Entry], folder: Path) -> Files:
     """Write the records of some entries, one of each record, and give the source that reads them.
 
     Each file of the source has one of the same name, in the order of their first entries.

@@ -326,12 +326,12 @@ def _ledger(path: FilePath, stores: StoreSettings) -> tuple[set[str], Counter[st
     return done, events
 
 
-def joined(detail: str, file: str, row: str) -> str:
+def with_driver_place(detail: str, file: str, row: str) -> str:
     """The detail of a build record's entry with another place of the driver's record."""
     return _JOINED.sub("", detail) + f" (joined to {file}, row {row})"
 
 
-def equal_to(detail: str, place_of: Callable[[str, str], tuple[str, str] | None]) -> str:
+def with_equal_place(detail: str, place_of: Callable[[str, str], tuple[str, str] | None]) -> str:
     """The detail of a record's entry that equals an earlier one, with another place of that one, if it has one."""
     found = _EQUAL.search(detail)
     place = found and place_of(found["file"], found["row"])
@@ -365,7 +365,7 @@ def _cell(entry: Entry, name: str) -> str:
     return str(entry.tries) if name == TRIES else entry.cells.get(name, "")
 
 
-def packed(path: FilePath, data: bytes) -> bytes:
+def compressed_for(path: FilePath, data: bytes) -> bytes:
     """The bytes of a file with a name, which may ask for compression."""
     match _ending(path):
         case ".gz":

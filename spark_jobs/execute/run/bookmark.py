@@ -113,7 +113,7 @@ class Bookmark:
         """
         sources = {**self.sources, **marks}
         if sources != self.sources:
-            draft.assemble(self.path, Content(start=written(sources, identity)))
+            draft.assemble(self.path, Content(start=encode_bookmark(sources, identity)))
 
     def refuse_moved(self, there: Destination[FilePath]) -> None:
         """End the run where the bookmark is not the one that it began at; asked while no other run can publish.
@@ -129,7 +129,7 @@ class Bookmark:
             raise RunFailed(ExitCode.IO, MOVED, text)
 
 
-def written(sources: Mapping[str, bookmarks.Mark], identity: Identity) -> bytes:
+def encode_bookmark(sources: Mapping[str, bookmarks.Mark], identity: Identity) -> bytes:
     """A bookmark as a file has it."""
     from datetime import UTC, datetime
 

@@ -69,7 +69,9 @@ def _error(error: Exception, local_dir: str) -> result.RunError:
         cause = f"{type(error).__name__}: {_first_line(text)}"
         return result.RunError("E905", f"internal error: {cause}{_raised_at(error)}; {_ADVICE}")
     if connect.is_lost(error):
-        return _of_spark(f"the connection to the Spark Connect server was lost: {connect.said(error)}", _SERVER_ADVICE)
+        return _of_spark(
+            f"the connection to the Spark Connect server was lost: {connect.message_of(error)}", _SERVER_ADVICE
+        )
     if missing := _MODULE_MISSING.search(text):
         return _of_spark(f"the Python of a worker has no module '{missing[1]}'", _PYTHON_ADVICE)
     if _APPLICATION_ENDED.search(text):

@@ -184,7 +184,7 @@ def execute(
     run = _Run(plan, options, identity)
     error: result.RunError | None = None
     try:
-        with progress.shown(run.clock, wanted=options.shows_progress) as run.progress:
+        with progress.show_progress(run.clock, wanted=options.shows_progress) as run.progress:
             if options.preview is None:
                 exit_code = _publishing(run)
             else:
@@ -214,7 +214,7 @@ def execute(
         logs.LOG.debug("the run broke down", exc_info=failed)
     if error is not None:
         error = replace(error, message=run.masked(error.message))
-    with interrupts.ignored():
+    with interrupts.ignore_signals():
         _release_sources(run, succeeded=exit_code is ExitCode.SUCCESS)
         return run.before or metrics.conclude(run.facts, options.metrics_spool_dir, exit_code, error)
 
@@ -238,7 +238,7 @@ def _publishing(run: _Run) -> ExitCode:
         logs.LOG.info(
             "a table refuses records of this run, which begins again and finds out which: %s", run.masked(str(refusal))
         )
-    with interrupts.ignored():
+    with interrupts.ignore_signals():
         _release_sources(run, succeeded=False)
     run.plan, run.work, run.source_staging, run.output_files = plan, None, None, {}
     return _attempt(run, compares=True)
@@ -281,13 +281,13 @@ def _attempt(run: _Run, *, compares: bool) -> ExitCode:
         )
         _fetch(run, draft.home, scratch)
         spark, done = _work(run, opening, wanted, draft, scratch)
-        with run.clock.phase("publish"), draft.alone():
+        with run.clock.phase("publish"), draft.exclusive():
             # An attempt that seemed dead may have published meanwhile.
             if _is_done_before(run, once_file, destination):
                 return run.ended_before
             publication = _Publication(run, destination, draft, tables, once_file, last_bookmark)
             publication.prepare(spark, done, cleanup)
-            with interrupts.ignored():
+            with interrupts.ignore_signals():
                 uncommitted.pop_all()  # from here on the publication cleans up
                 draft.publish()
                 run.is_published = True
@@ -328,7 +328,7 @@ class _Publication:
         writer = _dlq_writer(run.plan, done)
         run.dlq_files = files.deliver(spark, writer, products.dlq, wanted.dlq_paths, draft, run.options.tuning)
         run.clock.current = "publish"
-        for warning in inputs.still_there(run.plan, run.inputs):
+        for warning in inputs.growth_warnings(run.plan, run.inputs):
             logs.LOG.warning("%s", warning)
         self._note()
         draft.finish(spark)
@@ -356,7 +356,7 @@ def _is_done_before(run: _Run, once_file: once.Once | None, destination: Destina
         before.result.taken_from,
         once_file.path,
     )
-    run.before = metrics.taken(run.identity, run.plan, run.options, before)
+    run.before = metrics.adopt_outcome(run.identity, run.plan, run.options, before)
     return True
 
 
@@ -366,7 +366,7 @@ def _with_table_columns(plan: plans.Plan, *, compares: bool) -> plans.Plan:
         return plan
     from spark_jobs.execute.delivery import databases  # runs without a database need no Arrow for its tables
 
-    return databases.looked(plan, compares=compares)
+    return databases.with_target_tables(plan, compares=compares)
 
 
 def _load_tables(
@@ -383,12 +383,12 @@ def _load_tables(
 
 
 def _close_tables(run: _Run, tables: Tables) -> None:
-    with interrupts.ignored():
+    with interrupts.ignore_signals():
         tables.close(failed=not run.is_published)
 
 
 def _closed(run: _Run, draft: Publication[FilePath]) -> None:
-    with interrupts.ignored():
+    with interrupts.ignore_signals():
         draft.close(failed=not run.is_published)
 
 
@@ -577,7 +577,7 @@ def _pass_with_names(run: _Run, opening: _SessionOpening, folders: work.TaskFold
     for name in sorted(sources):
         logs.LOG.info(text, name)
     search = name_search.NameSearch(opening.wait, run.options.tuning, samples=False, threads=run.threads)
-    run.inputs = inputs.searched(run.plan, run.inputs, sources, splits.configured_bytes(), search)
+    run.inputs = inputs.with_undeclared(run.plan, run.inputs, sources, splits.configured_bytes(), search)
     return _first_pass(run, folders)
 
 

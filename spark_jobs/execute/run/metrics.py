@@ -155,7 +155,7 @@ def expected(names: Identity, plan: plans.Plan, folder: str | None) -> str | Non
         return None
 
 
-def taken(names: Identity, plan: plans.Plan, options: RunOptions, before: Outcome) -> Outcome:
+def adopt_outcome(names: Identity, plan: plans.Plan, options: RunOptions, before: Outcome) -> Outcome:
     """The outcome of an attempt that had nothing to do: the metrics file is the one of the attempt that did the work.
 
     If that attempt died before it could write one, this attempt writes the document of its record.

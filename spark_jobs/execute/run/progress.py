@@ -196,7 +196,7 @@ def _seconds(count: float) -> str:
 
 
 @contextmanager
-def shown(clock: Stopwatch, *, wanted: bool, stream: TextIO | None = None) -> Iterator[Progress]:
+def show_progress(clock: Stopwatch, *, wanted: bool, stream: TextIO | None = None) -> Iterator[Progress]:
     """Within, the progress of the run is shown on the terminal."""
     progress = Progress(clock)
     if not wanted:

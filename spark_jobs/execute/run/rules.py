@@ -99,7 +99,7 @@ def _outcome(
         found = tally.measured.get((step.name, rule.name), measurement.Measurement())
         about = measurement.value(rule, found)
         is_broken = measurement.is_broken(rule, about, started.replace(tzinfo=None))
-        return Outcome(*facts, int(is_broken), None if found.is_hidden else measurement.shown(about))
+        return Outcome(*facts, int(is_broken), None if found.is_hidden else measurement.as_metric(about))
     if not isinstance(rule, RowCount):
         known = tally.broken_rules.get((step.name, rule.name))
         return Outcome(*facts, tally.dead_per_rule.get((step.stage, rule.name), 0) + (known.count if known else 0))

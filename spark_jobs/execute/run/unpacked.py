@@ -62,7 +62,7 @@ def unpack(spark: SparkSession, plan: plans.Plan, found: Inputs, room: Scratch, 
         with inputs.as_run_errors(plan, name):
             plain[number] = found.steps[name].reader.unpacked(plain[number], file)
         scans[name] = replace(scans[name], files=tuple(plain))
-    return inputs.numbered(found.steps, scans, split_bytes)
+    return inputs.with_splits(found.steps, scans, split_bytes)
 
 
 def _large(found: Inputs, source: str, split_bytes: int) -> list[tuple[int, FilePlan]]:

@@ -229,7 +229,7 @@ class Work:
         run, plan = self.wanted.run, self.wanted.plan
         for name, step in plan.outputs.items():
             known = run.undeclared[name]
-            written = shape.written(step, known, run.undeclared_type)
+            written = shape.written_columns(step, known, run.undeclared_type)
             for column, message in step.unwritable(column.name for column in written):
                 help_text = "name it under `mapping`, or leave it out by `exclude`"
                 if step.options.name_problem(column) is None:
@@ -246,7 +246,9 @@ class Work:
             known = self.wanted.run.undeclared[name]
             _warn_of_absent(step, known)
             for column, source in shape.left_out(step, known):
-                logs.LOG.warning("W213: output '%s': %s; %s", name, shape.taken(column, source), shape.TAKEN_HELP)
+                logs.LOG.warning(
+                    "W213: output '%s': %s; %s", name, shape.name_taken_message(column, source), shape.TAKEN_HELP
+                )
 
 
 def _warn_of_absent(step: OutputStep, known: Sequence[str]) -> None:

@@ -41,7 +41,7 @@ def cancellable(spark: SparkSession, job: Callable[[], _Given]) -> _Given:
     worker = threading.Thread(target=work, name=tag, daemon=True)
     worker.start()
     try:
-        with executors.watched(spark) as look:
+        with executors.watch_executors(spark) as look:
             while worker.is_alive():
                 worker.join(_PAUSE_S)
                 interrupts.check()

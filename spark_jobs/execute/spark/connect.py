@@ -111,11 +111,11 @@ class _WaitingNotice:
         now = time.monotonic()
         if self._noticed_at is None or now - self._noticed_at >= _NOTICE_EVERY_S:
             self._noticed_at = now
-            why = said(error) if error else "no answer"
+            why = message_of(error) if error else "no answer"
             logs.LOG.warning("Spark Connect at %s: %s; trying again for %d s", self._url, why, left)
 
 
-def said(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """The message of an endpoint, or of a proxy on the way to it, as one line without gRPC's frame."""
     text = str(error)
     status, details = _STATUS.search(text), _DETAILS.search(text)
@@ -154,9 +154,9 @@ def reason(url: str, error: BaseException) -> str:
     where = f"the Spark Connect endpoint {masking.masked_address(url)}"
     if status(error) in _REFUSED:
         advice = f"put the token into the environment variable {masking.TOKEN_VARIABLE}"
-        return f"{where} refuses this client: {said(error)}; {advice}"
+        return f"{where} refuses this client: {message_of(error)}; {advice}"
     if _speaks_no_tls(error):
-        return f"{where} does not speak TLS, which a token or use_ssl=true asks for ({said(error)})"
+        return f"{where} does not speak TLS, which a token or use_ssl=true asks for ({message_of(error)})"
     if status(error) in _TRANSIENT:
-        return f"{where} does not answer: {said(error)}"
-    return f"{where} cannot be used: {said(error)}"
+        return f"{where} does not answer: {message_of(error)}"
+    return f"{where} cannot be used: {message_of(error)}"

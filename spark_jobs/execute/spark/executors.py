@@ -79,7 +79,7 @@ class StartupWatch:
 
 
 @contextmanager
-def watched(spark: SparkSession) -> Iterator[Callable[[], None]]:
+def watch_executors(spark: SparkSession) -> Iterator[Callable[[], None]]:
     """Within, calling the yielded function ends a run whose tasks find no executor."""
     if connect.is_session(spark):
         yield from _on_server(spark)

@@ -58,7 +58,7 @@ def _address(text: str) -> tuple[str, int]:
     return host, port
 
 
-def shown(master: str) -> str:
+def display_address(master: str) -> str:
     """A master as messages name it."""
     return f"the Spark master {master}"
 
@@ -89,9 +89,9 @@ def reach(master: str, limit: str | None) -> None:
         if limit_s and left <= 0:
             waits = f"--conf {LIMIT_SETTING}=… waits longer than {limit_s:.0f} s"
             advice = f"see whether it runs, and whether the address is right; {waits}"
-            raise RunFailed(ExitCode.IO, "E901", f"{shown(master)} does not answer: {problem}; {advice}")
+            raise RunFailed(ExitCode.IO, "E901", f"{display_address(master)} does not answer: {problem}; {advice}")
         if now - noticed_at >= _NOTICE_EVERY_S:
             noticed_at = now
             until = f" for {left:.0f} s" if limit_s else ""
-            logs.LOG.warning("%s does not answer: %s; trying again%s", shown(master), problem, until)
+            logs.LOG.warning("%s does not answer: %s; trying again%s", display_address(master), problem, until)
         time.sleep(min(_PAUSE_S, max(left, 0.0)) if limit_s else _PAUSE_S)

@@ -205,7 +205,7 @@ def _refusal(master: str, error: Exception) -> SessionError:
     """Why a JVM that runs makes no session."""
     if masters.is_given_up(str(error)):
         return SessionError(
-            f"{masters.shown(master)} has not taken the application; {masters.ADVICE}", is_transient=True
+            f"{masters.display_address(master)} has not taken the application; {masters.ADVICE}", is_transient=True
         )
     cause = jvm_messages.cause(str(error))
     advice = "see to the settings that it gets (--master, --conf, spark-defaults.conf)"

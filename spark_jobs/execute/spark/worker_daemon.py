@@ -50,7 +50,7 @@ def preloaded() -> list[str]:
     return [*_PRELOADED, *registry.runners()]
 
 
-def quiet(worker: Callable[[socket.socket, bool], int]) -> Callable[[socket.socket, bool], int]:
+def silence_worker(worker: Callable[[socket.socket, bool], int]) -> Callable[[socket.socket, bool], int]:
     """Make a worker silent after its JVM has gone: the driver reports why the run has ended."""
 
     def serve(connection: socket.socket, authenticated: bool) -> int:
@@ -74,7 +74,7 @@ def main() -> None:
             return
         sys.path[:] = without_zip(sys.path)
         _preload()
-    internals.serve_workers(quiet)
+    internals.serve_workers(silence_worker)
 
 
 def _preload() -> None:

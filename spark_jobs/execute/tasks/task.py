@@ -259,7 +259,7 @@ class Task(task_failures.TaskFailures):
     def _errors_reported(self, root: str) -> Iterator[None]:
         """Report errors of data and surroundings instead of raising them: the driver judges them."""
         try:
-            with logs.captured(self._traced, self.spec.run.log_level):
+            with logs.capture_traces(self._traced, self.spec.run.log_level):
                 yield
         except operator.StopTask:
             self.exchanges.buffer.clear()

@@ -11,7 +11,7 @@ from spark_jobs.execute import report
 from spark_jobs.execute.correlation import hook
 from spark_jobs.execute.dlq import buffer, failed_record
 from spark_jobs.nodes import operator
-from spark_jobs.nodes.records.identity import aggregated
+from spark_jobs.nodes.records.identity import aggregate_row_numbers
 from spark_jobs.plan import plan as plans
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class TaskFailures:
             causes = buffer.own(batch.places.take(indices))
         else:
             driver = cause.origin.identify(cause, pa.array(range(cause.count), pa.int64()))
-            causes = (*driver, pa.array(aggregated(cause)), cause.places)
+            causes = (*driver, pa.array(aggregate_row_numbers(cause)), cause.places)
         failing, said = self.correlation.failed(operator_, batch, failing, places, cause)
         entries = buffer.DlqEntries(failing, places, causes, batch.branches.take(indices), texts, said, equal_to)
         stages = [stage or operator_.step.stage] * len(failing.reasons)

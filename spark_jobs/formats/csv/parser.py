@@ -229,7 +229,7 @@ class CsvParser:
         texts = self._parse(rest, mark) if len(rows) else self._no_texts()
         if mark is not None and len(rows):
             texts, rows, undecodable = self._without_marked(texts, rows, mark)
-            failing = failure_columns.joined([failing, undecodable])
+            failing = failure_columns.concatenated([failing, undecodable])
         block = self._shape.block(first, count, texts, rows, failing)
         block.surplus, block.repaired = surplus, repaired
         return block

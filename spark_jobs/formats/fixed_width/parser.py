@@ -208,7 +208,7 @@ class FixedWidthParser:
         good = pa.array(is_good)
         kept = {number: cell.filter(good) for number, cell in cells.items()}
         lacking = {number: mask[is_good] for number, mask in absent.items()}
-        return self._shape.block(first, len(some), kept, rows[is_good], failure_columns.joined(failing), lacking)
+        return self._shape.block(first, len(some), kept, rows[is_good], failure_columns.concatenated(failing), lacking)
 
     def _malformed(self, detail: str, some: Records, rows: Places, mask: NDArray[np.bool_]) -> Failures:
         raw = [some.record(int(row))[: self._kinds.end] for row in np.flatnonzero(mask)]

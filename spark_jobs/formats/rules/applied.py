@@ -141,7 +141,7 @@ def _without(block: Block, first: Rows, reasons: list[tuple[Reason, pa.StringArr
         block,
         batch=block.batch.take(kept),
         rows=pa.array(places, pa.int64()).take(kept),
-        failures=failure_columns.joined(found),
+        failures=failure_columns.concatenated(found),
         failed_rows=failed_rows,
         documents={
             path: value.take(kept) if isinstance(value, pa.Array) else value for path, value in block.documents.items()

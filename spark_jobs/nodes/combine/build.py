@@ -127,8 +127,8 @@ class MaterializeBuildSide(operator.Operator):
         matched = {key_name(i): column for i, column in enumerate(found)}
         matched |= self._of_ranges(batch)
         data = batch.data
-        if is_found(self.step):
-            data = data.select(kept_of(self.step, data.schema.names))
+        if only_collects(self.step):
+            data = data.select(collected_columns(self.step, data.schema.names))
         else:
             data = batches.with_origin(batch, data, self.context.branches)
         data = batches.overlay(data, matched)
@@ -182,18 +182,18 @@ def combine_error(item: engine.RowFailure) -> engine.RowFailure:
     return engine.RowFailure(item.row, restated)
 
 
-def is_found(step: CombineStep) -> bool:
+def only_collects(step: CombineStep) -> bool:
     """True if build records are only found and collected: they feed no other build side, and no residual can fail."""
     return step.match is Match.COLLECT and step.rest is None and len(step.builds) == 1
 
 
-def kept_of(step: CombineStep, names: Sequence[str]) -> list[str]:
+def collected_columns(step: CombineStep, names: Sequence[str]) -> list[str]:
     """The columns to keep of build records that are only found: the columns of the arrays and pass-through columns."""
     read = {*step.collected(step.builds[0]).names, *(column for _, _, column in step.pass_through)}
     return [name for name in names if name in read]
 
 
-def nothing(step: CombineStep, qualifier: str) -> pa.Table:
+def empty_side(step: CombineStep, qualifier: str) -> pa.Table:
     """An empty build side, for which no task has written a record: its columns and keys, without rows."""
     kinds = {column.name: values.arrow_type(column.type) for column in dict(step.schemas)[qualifier]}
     equalities = [equality for equality in step.equalities if equality.build_qualifier == qualifier]

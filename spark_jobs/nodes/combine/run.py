@@ -158,7 +158,7 @@ class Combine(Joining):
                 self.step.name,
             )
         if not table.num_columns:
-            table = build.nothing(self.step, qualifier)
+            table = build.empty_side(self.step, qualifier)
         self.context.memory_pool.hold(needed)
         self.needed[qualifier] = needed
         return BuildTable.index(

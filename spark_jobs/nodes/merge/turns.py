@@ -72,7 +72,7 @@ def write_drawn(counts: Sequence[int], seed: int, file: IO[bytes]) -> None:
     given = np.zeros(len(counts), dtype=np.int64)
     notes = [given.copy()]
     since = 0
-    for block in drawn(counts, seed):
+    for block in draw_turns(counts, seed):
         start = 0
         while start < len(block):
             piece = block[start : start + interval - since]
@@ -105,7 +105,7 @@ def _layout(counts: Sequence[int]) -> tuple[type, int]:
     return kind, max(_NOTED, _NOTED_PER_INPUT * len(counts))
 
 
-def drawn(counts: Sequence[int], seed: int) -> Iterator[np.ndarray]:
+def draw_turns(counts: Sequence[int], seed: int) -> Iterator[np.ndarray]:
     """All turns, block by block."""
     left = np.asarray(counts, dtype=np.int64).copy()
     state = seed

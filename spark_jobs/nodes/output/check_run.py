@@ -29,7 +29,7 @@ class Check(operator.Operator):
     undeclared_type: types.Type = run.TEXT
 
     def open(self) -> None:
-        self.columns = shape.written(self.step.output, self.undeclared, self.undeclared_type)
+        self.columns = shape.written_columns(self.step.output, self.undeclared, self.undeclared_type)
         self.names = [one.name for one in self.columns]
         self.writer = run.writer(self.step.output, self.undeclared, self.undeclared_type)
 

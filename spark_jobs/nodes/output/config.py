@@ -215,9 +215,11 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
         path = path.rstrip("/") or path
     _check_fields(config, scope, flow)
     undeclared = _unused(config, scope, flow)
-    options = formats.frozen(registry.named(config.type).write_options, scope.part("options"), scope.part("schema"))
+    options = formats.checked_options(
+        registry.named(config.type).write_options, scope.part("options"), scope.part("schema")
+    )
     format = registry.named(config.type)
-    written = layout.written(scope)
+    written = layout.resolved_layout(scope)
     shapes = layout.shapes_of(written, format, scope.date_header)
     columns = _columns(config, scope, flow)
     if config.columns is not None:
@@ -245,7 +247,7 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
         label=config.name if config.name != scope.name else None,
         include_header=config.include_header,
         preserve_nulls=config.preserve_nulls,
-        layout=layout.frozen(written, format, scope.date_header),
+        layout=layout.writer_layout(written, format, scope.date_header),
         shapes=shapes,
         header=tuple(_header(options.header_section, flow)),
         undeclared=undeclared,
@@ -274,7 +276,7 @@ def _check_together(step: OutputStep, scope: BindScope, flow: Flow) -> None:
         report(scope, codes.E007, message, "config", "options", "interchange_from_doc", help=help_text)
     if step.writes_undeclared:
         return  # The run reports other mistakes.
-    names = [one.name for one in shape.written(step, (), types.STRING)]
+    names = [one.name for one in shape.written_columns(step, (), types.STRING)]
     for key, problem in step.options.column_problems(names):
         place = ("type",) if key is None else ("options", key)
         report(scope, codes.E007, f"output '{scope.name}': {problem}", "config", *place)
@@ -388,7 +390,7 @@ def _columns(config: OutputConfig, scope: BindScope, flow: Flow) -> tuple[Output
         source = column.name
         default = source.removeprefix("$") if source in META else source
         if source not in renamed and default in given:
-            message = f"output '{scope.name}': {shape.taken(default, given[default])}"
+            message = f"output '{scope.name}': {shape.name_taken_message(default, given[default])}"
             report(scope, codes.W213, message, "config", "mapping", default, help=shape.TAKEN_HELP)
             continue
         for name in renamed.get(source, [default]):

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 _KEY = "schema"
 
 
-def written(scope: BindScope) -> formats.Layout | None:
+def resolved_layout(scope: BindScope) -> formats.Layout | None:
     """The format schema with inherited field properties; None if it is absent or broken."""
     layout = scope.part(_KEY)
-    return formats.filled(layout) if isinstance(layout, formats.Layout) else None
+    return formats.with_templates(layout) if isinstance(layout, formats.Layout) else None
 
 
 def check(format: Format, scope: BindScope) -> None:
     """Report problems of the format schema of an output by itself."""
-    layout = written(scope)
+    layout = resolved_layout(scope)
     if layout is None:
         return
     places = format.layout(plain(layout), is_written=True) if format.layout else ()
@@ -49,7 +49,7 @@ def check_columns(format: Format, scope: BindScope, kinds: Mapping[str, types.Ty
         kinds: the types of the columns, by their written names.
         has_undeclared: there may be undeclared columns.
     """
-    layout = written(scope)
+    layout = resolved_layout(scope)
     if layout is None:
         return
     said = _said(layout)
@@ -79,7 +79,7 @@ def _problems(layout: formats.Layout, *, has_names: bool) -> Iterator[str]:
             yield f"`format` of `{field.name}`: {problem}"
 
 
-def frozen(layout: formats.Layout | None, format: Format, date_header: str) -> Any:
+def writer_layout(layout: formats.Layout | None, format: Format, date_header: str) -> Any:
     """The format schema in the form that writers use, with date formats in the pipeline's language.
 
     None in formats whose writers need no positions.

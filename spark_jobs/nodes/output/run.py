@@ -36,7 +36,7 @@ TEXT = types.STRING.or_null()
 
 def writer(step: OutputStep, undeclared: Sequence[str], kind: types.Type) -> format.Writer:
     """The writer of an output's files."""
-    written = shape.file_schema(shape.written(step, undeclared, kind))
+    written = shape.file_schema(shape.written_columns(step, undeclared, kind))
     found: format.Writer = registry.named(step.format).writer(
         written,
         step.options,
@@ -61,7 +61,7 @@ class Output(operator.Operator):
     parts: dict[order.MergePath, tuple[str | None, Any]] = field(default_factory=dict)
 
     def open(self) -> None:
-        self.columns = shape.written(self.step, self.undeclared, self.undeclared_type)
+        self.columns = shape.written_columns(self.step, self.undeclared, self.undeclared_type)
         self.names = [one.name for one in self.columns]
         self.is_shaped = any(one.shape for one in self.columns)
         self.writer = writer(self.step, self.undeclared, self.undeclared_type)

@@ -89,14 +89,14 @@ class Written:
 TAKEN_HELP = "write it under another name by `mapping`, or leave it out by `exclude`"
 
 
-def taken(name: str, source: str | None) -> str:
+def name_taken_message(name: str, source: str | None) -> str:
     """The message that a column is not written because `source`, or a declared column, takes its name."""
     if source is None:
         return f"the column '{name}' of the files is not written: another one is called so"
     return f"the column '{name}' is not written: `mapping` gives its name to '{source}'"
 
 
-def written(step: OutputStep, undeclared: Sequence[str], kind: types.Type) -> list[Written]:
+def written_columns(step: OutputStep, undeclared: Sequence[str], kind: types.Type) -> list[Written]:
     """The columns that are written, in order, each name once.
 
     Undeclared columns, all of type `kind`, follow the others unless their name is already taken. `exclude` and
@@ -122,7 +122,7 @@ def written(step: OutputStep, undeclared: Sequence[str], kind: types.Type) -> li
 
 def takes_all(step: OutputStep, undeclared: Sequence[str], kind: types.Type) -> bool:
     """True if every record that reaches an output can be written: none fails there."""
-    found = written(step, undeclared, kind)
+    found = written_columns(step, undeclared, kind)
     return all(one.shape is None for one in found) and step.options.takes_all([one.type for one in found])
 
 

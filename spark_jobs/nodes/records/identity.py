@@ -94,7 +94,7 @@ def _tails(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return found, lengths
 
 
-def or_own(known: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def own_group_if_empty(known: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """The groups of rows of aggregates. A row whose key is empty forms a group of its own, with its number."""
     found: np.ndarray = np.where(known == NO_GROUP, rows.view(np.uint64), known)
     return found
@@ -114,7 +114,7 @@ def are_mixed(rows: np.ndarray) -> np.ndarray:
     return found
 
 
-def aggregated(batch: Batch) -> np.ndarray:
+def aggregate_row_numbers(batch: Batch) -> np.ndarray:
     """The number of each row that an aggregate made; `NO_ROW` for records."""
     if GROUP.name not in batch.data.schema.names:
         return np.full(batch.count, NO_ROW, dtype=np.int64)
@@ -122,7 +122,7 @@ def aggregated(batch: Batch) -> np.ndarray:
     return found
 
 
-def joined(batch: Batch) -> np.ndarray:
+def joined_mask(batch: Batch) -> np.ndarray:
     """A mask of the rows that a combine made."""
     if JOINED.name not in batch.data.schema.names:
         return np.zeros(batch.count, dtype=bool)
@@ -130,7 +130,7 @@ def joined(batch: Batch) -> np.ndarray:
     return found
 
 
-def among(wanted: np.ndarray, known: np.ndarray) -> np.ndarray:
+def sorted_index(wanted: np.ndarray, known: np.ndarray) -> np.ndarray:
     """The index of each number in a sorted array; -1 if it is not there."""
     found = np.full(len(wanted), -1, dtype=np.int64)
     if not len(known) or not len(wanted):

@@ -146,7 +146,7 @@ def age_s(latest: Value, started: datetime) -> float:
     return (started - moment).total_seconds()
 
 
-def shown(found: Value | None) -> float | str | None:
+def as_metric(found: Value | None) -> float | str | None:
     """A value for people and metrics: a number, or the text of a date or moment."""
     match found:
         case date():

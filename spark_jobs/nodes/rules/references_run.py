@@ -80,7 +80,7 @@ class References(operator.Operator):
     def _groups(self) -> foreign_frames.Groups:
         """The distinct referenced values."""
         what = f"the values of '{self.step.rows.input}', which validation '{self.step.rule.name}' refers to,"
-        table = foreign_frames.held(self.context, self.step.rows, what, self.step.name)
+        table = foreign_frames.materialized_rows(self.context, self.step.rows, what, self.step.name)
         return foreign_frames.Groups.of(table, self.step.rule.matches, Order((), ()))
 
 

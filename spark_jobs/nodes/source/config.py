@@ -311,7 +311,7 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
     if scope.include_provenance:
         kinds_of = dict(zip(PROVENANCE, (types.STRING, types.STRING, types.INT), strict=True))
         row += [Column(META.of(key), kind, scope.name) for key, kind in kinds_of.items()]
-    options = formats.frozen(
+    options = formats.checked_options(
         registry.named(config.type).read_options, scope.part("options"), scope.part("format_schema")
     )
     spellings = {column.name: column.spelling for column in config.columns or ()}

@@ -38,7 +38,7 @@ def _facts(step: SourceStep, context: PlanContext) -> dict[str, str]:
     if step.incremental is not None:
         facts["incremental"] = _growth(step)
     if step.endpoint is not None:
-        address = addresses.shown(step.endpoint.url, step.endpoint.secrets)
+        address = addresses.display_url(step.endpoint.url, step.endpoint.secrets)
         facts["pages"] = f"{address}, at most {step.endpoint.max_pages}, fetched by the driver"
     return facts
 

@@ -241,9 +241,9 @@ class _Patched:
     def layout(self) -> Layout:
         """The format schema with all patches applied and templates filled in."""
         if self.original.records is None:
-            return formats.filled(self.original.model_copy(update={"fields_": self.groups[None]}))
+            return formats.with_templates(self.original.model_copy(update={"fields_": self.groups[None]}))
         records = [one.model_copy(update={"fields": self.groups[one.tag]}) for one in self.original.records]
-        return formats.filled(self.original.model_copy(update={"records": records}))
+        return formats.with_templates(self.original.model_copy(update={"records": records}))
 
 
 def _consistent(said: dict[str, Any]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def given_type(assignment: Assignment) -> types.Type:
     return last.emits[-1][1]  # type: ignore[union-attr]
 
 
-def fitted(
+def cast_column(
     node: str, assignment: Assignment, column: pa.Array, given: types.Type
 ) -> tuple[pa.Array, list[engine.RowFailure]]:
     """A column converted to the variable's type, and the failures of rows whose value has another type."""
@@ -54,7 +54,7 @@ def fitted(
         if not fits(assignment, value):
             wrong.append(engine.RowFailure(row, misfit(node, assignment, value)))
             value = None
-        found.append(converted(assignment, value))
+        found.append(cast_value(assignment, value))
     return values.to_arrow(found, assignment.type), wrong
 
 
@@ -81,7 +81,7 @@ def fits(assignment: Assignment, value: Any) -> bool:
     return kind is declared.kind or (kind is Kind.INT and declared.kind is Kind.FLOAT)
 
 
-def converted(assignment: Assignment, value: Any) -> Any:
+def cast_value(assignment: Assignment, value: Any) -> Any:
     """A value that fits, converted to the variable's type."""
     declared = assignment.type
     if value is None:

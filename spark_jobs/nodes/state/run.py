@@ -103,7 +103,7 @@ class State(operator.Operator):
             # A term may have more digits than the sum.
             is_added = fold is not None and fold.how is folds.How.SUMMED
             wanted = fitting.without_precision(assignment) if is_added else assignment
-            given[VALUE], wrong = fitting.fitted(self.step.name, wanted, given.pop(assignment.path), kind)
+            given[VALUE], wrong = fitting.cast_column(self.step.name, wanted, given.pop(assignment.path), kind)
         if wrong:
             good = batches.indices_except(batch.count, [item.row for item in wrong])
             batch = self._without(batch, wrong, good)

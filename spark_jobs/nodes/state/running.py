@@ -122,7 +122,7 @@ class Running(shuffle.ShuffleReader):
                         value = emitted[assignment.path]
                         if not fitting.fits(assignment, value):
                             raise fitting.misfit(self.step.name, assignment, value)
-                        known[assignment.path] = given[assignment.path] = fitting.converted(assignment, value)
+                        known[assignment.path] = given[assignment.path] = fitting.cast_value(assignment, value)
             except failure.Failure as problem:
                 failing.append(engine.RowFailure(row, problem))
         for number, found in enumerate(arguments):

@@ -86,7 +86,7 @@ class Total(Tables):
         outcome = given.run(operator.compiled(self._step.program.after), rest, engine.EvaluationContext())
         kept = np.arange(len(good)) if outcome.rows is None else outcome.rows.to_numpy()
         failing = [engine.RowFailure(int(good[item.row]), item.failure) for item in outcome.failures]
-        value, wrong = fitting.fitted(
+        value, wrong = fitting.cast_column(
             given.step.name,
             self._assignment,
             outcome.emits[self._assignment.path],

@@ -82,7 +82,7 @@ class Across(operator.Operator):
     @cached_property
     def _groups(self) -> foreign_frames.Groups:
         what = f"the rows of '{self.step.rows.input}', which the window ranges over,"
-        table = foreign_frames.held(self.context, self.step.rows, what, self.step.name)
+        table = foreign_frames.materialized_rows(self.context, self.step.rows, what, self.step.name)
         return foreign_frames.Groups.of(table, self.step.matches, Order((), self.step.fields))
 
     @cached_property

@@ -95,7 +95,7 @@ class Transform(operator.Operator):
         if check.is_error:
             expression = check.check.expression(0)
             reason = failure_columns.Reason(failure.Category.VALIDATION, None, check.message, expression=expression)
-            failing = failure_columns.joined([failing, failure_columns.alike(false, reason)])
+            failing = failure_columns.concatenated([failing, failure_columns.alike(false, reason)])
         else:
             self._warn(batch, check, false.tolist())
         if not len(failing):

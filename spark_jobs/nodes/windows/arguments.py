@@ -59,7 +59,7 @@ class Evaluator:
         places[result.rows.to_numpy()] = np.arange(len(found))
         texts: list[Any] = [None] * rows.num_rows
         for item in failure_columns.of(result.failures):
-            texts[item.row] = failure.packed(item.failure)
+            texts[item.row] = failure.encode(item.failure)
         return Arguments(found.take(pa.array(places, mask=places < 0)), pa.array(texts, pa.string()))
 
 
@@ -73,7 +73,7 @@ def _numbers(call: Call, given: Arguments) -> Arguments:
     problems = [numbers.problem(f"$window.{call.function}", values.decode(each.as_py())) for each in others.dictionary]
     places = np.full(count, -1, dtype=np.int64)
     places[rows] = others.indices.to_numpy()
-    packed = pa.array([failure.packed(each) for each in problems], pa.string())
+    packed = pa.array([failure.encode(each) for each in problems], pa.string())
     found = packed.take(pa.array(places, mask=places < 0))
     kept = pc.if_else(pa.array(places < 0), given.values, pa.scalar(None, given.values.type))
     return Arguments(kept, found if given.failures is None else pc.coalesce(given.failures, found))

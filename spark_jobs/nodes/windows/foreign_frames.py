@@ -113,7 +113,7 @@ def _key(rows: pa.RecordBatch, name: str, static: types.Type, match: Match) -> p
     return build.comparable(rows.column(name), static, build.meeting_type(match.here_type, match.there_type))
 
 
-def held(context: Context, rows: Rows, what: str, node: str) -> pa.Table:
+def materialized_rows(context: Context, rows: Rows, what: str, node: str) -> pa.Table:
     """All rows of a need that an earlier job materialized, held in memory until the task ends.
 
     Args:

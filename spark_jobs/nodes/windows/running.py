@@ -14,7 +14,7 @@ from spark_jobs.nodes import memory, spill
 from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.windows import pairs
 from spark_jobs.nodes.windows.kernels import choice
-from spark_jobs.nodes.windows.kernels.positions import Reach
+from spark_jobs.nodes.windows.kernels.positions import OffsetByRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -147,7 +147,7 @@ class Running:
                 continue
             given = self._evaluator.given(call, batch.rows if call.following else here)
             offsets = None
-            if isinstance(function, Reach):
+            if isinstance(function, OffsetByRow):
                 assert not isinstance(call.offset, int)
                 offsets = self._evaluator.value(call.offset, here)
             sizes = record_sizes.of([given.values], len(given.values))[: batch.count]
@@ -190,7 +190,7 @@ class Running:
             own = pairs.own_values(call, self._evaluator, here)
             return pairs.results(call, self._evaluator, own, here, batch.begins, batch.places + 1)
         given = self._evaluator.given(call, rows if call.following else here)
-        if isinstance(function, Reach):
+        if isinstance(function, OffsetByRow):
             assert not isinstance(call.offset, int)
             return function.reached(batch, given, self._evaluator.value(call.offset, here))
         return function.results(batch, given)

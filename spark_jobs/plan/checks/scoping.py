@@ -59,7 +59,7 @@ def check(bindings: Bindings) -> None:
             _check_order(read, written_by, init, bindings)
 
 
-def written(bindings: Bindings) -> set[str]:
+def written_variables(bindings: Bindings) -> set[str]:
     """The paths of the variables that state nodes write."""
     return set(writers(bindings))
 

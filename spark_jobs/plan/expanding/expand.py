@@ -256,7 +256,7 @@ class Expander:
             self.found.add(codes.E107.at(use.span, message, help="split the pipeline"))
             return None
         if path not in self.files:
-            shown = paths.shown(path, self.base_dir)
+            shown = paths.display_path(path, self.base_dir)
             self.files[path] = composition.load(path, shown, self.base_dir, self.variables, self.found)
         return self.files[path]
 

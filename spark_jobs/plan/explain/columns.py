@@ -38,7 +38,7 @@ class SourceProbe:
     reason: str | None = None
 
 
-def looked(plan: Plan, sources: Mapping[str, Discovered], look: Probe | None) -> dict[str, SourceProbe]:
+def probe_sources(plan: Plan, sources: Mapping[str, Discovered], look: Probe | None) -> dict[str, SourceProbe]:
     """Probe the files of each source; an empty mapping without a probe."""
     if look is None:
         return {}

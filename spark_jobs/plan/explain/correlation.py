@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Reach:
+class AffectedRows:
     """The rows that arrive at outputs as members of groups.
 
     Args:
@@ -61,7 +61,7 @@ def _strategy(strategy: Strategy) -> str:
     }[strategy]
 
 
-def _said(plan: Plan, found: Correlation, keys: NodeKeys, reach: Reach) -> Iterator[tuple[str, str]]:
+def _said(plan: Plan, found: Correlation, keys: NodeKeys, reach: AffectedRows) -> Iterator[tuple[str, str]]:
     yield "keys", _listed(keys.columns) or _without(keys)
     if keys.left_out:
         yield "ends here", _listed(map(CORRELATION.of, keys.left_out))
@@ -97,7 +97,7 @@ def _grouping(keys: NodeKeys) -> str:
     }[keys.grouping or Grouping.STRICT]
 
 
-def _reach(plan: Plan, found: Correlation) -> Reach:
+def _reach(plan: Plan, found: Correlation) -> AffectedRows:
     """The fields by which failing records take others along, and where.
 
     A record belongs to the group that it was read with. Rows that have lost fields of the key belong to groups by the
@@ -117,14 +117,14 @@ def _reach(plan: Plan, found: Correlation) -> Reach:
                     views.setdefault(fields, {})[output] = None
         less = ", ".join(f"at {_quoted(names)} {_by(view)}" for view, names in views.items())
         by_source[source] = f"{source} by {', '.join(key)}{f', but {less}' if less else ''}"
-    return Reach(by_source, frozenset(name for name in plan.outputs if known.nodes[name].keys))
+    return AffectedRows(by_source, frozenset(name for name in plan.outputs if known.nodes[name].keys))
 
 
 def _by(view: tuple[str, ...]) -> str:
     return f"by {', '.join(view)} alone" if view else "none"
 
 
-def failure(found: Correlation, keys: NodeKeys, reach: Reach) -> str:
+def failure(found: Correlation, keys: NodeKeys, reach: AffectedRows) -> str:
     """The records and rows that a failing record or row of a node takes along."""
     clauses = []
     keyed = [name for name in keys.records_of if name in found.sources]
@@ -182,7 +182,7 @@ def record(plan: Plan) -> dict[str, Any] | None:
     }
 
 
-def _record(plan: Plan, found: Correlation, keys: NodeKeys, reach: Reach) -> dict[str, Any]:
+def _record(plan: Plan, found: Correlation, keys: NodeKeys, reach: AffectedRows) -> dict[str, Any]:
     return {
         "keys": list(keys.columns),
         "left_out": [CORRELATION.of(field) for field in keys.left_out],

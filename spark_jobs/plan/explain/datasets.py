@@ -82,7 +82,7 @@ def uri_of(path: str, base_dir: FilePath) -> str:
     return str(found) if isinstance(found, location.Location) else found.as_uri()
 
 
-def written(found: Datasets, record: RunResult) -> list[tuple[Dataset, dict[str, Any], list[str]]]:
+def published_datasets(found: Datasets, record: RunResult) -> list[tuple[Dataset, dict[str, Any], list[str]]]:
     """The outputs that a run published, each with its fields of the result record, and its files."""
     known = {each.node: each for each in found.outputs}
     files = iter(record.output_files)

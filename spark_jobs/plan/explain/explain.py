@@ -60,7 +60,7 @@ def text(plan: Plan, *, allow_outside: bool = False, look: Probe | None = None) 
         retraction.block(plan),
         _expressions(plan),
         _schemas(plan),
-        _titled("Source Columns", columns.lines(plan, columns.looked(plan, sources, look))),
+        _titled("Source Columns", columns.lines(plan, columns.probe_sources(plan, sources, look))),
         _budget(plan),
         storage.spill(plan) + storage.headroom(plan, sources),
         _titled("Staging Plan", storage.staging(plan, sources)),
@@ -218,7 +218,7 @@ def as_json(plan: Plan, *, allow_outside: bool = False, look: Probe | None = Non
     sources = inputs.discover(plan, allow_outside=allow_outside)
     materialized = physical.materialized_sources(plan, sources)
     passing = edges.edges(plan, materialized)
-    looked = columns.looked(plan, sources, look)
+    looked = columns.probe_sources(plan, sources, look)
     described = {
         "schema_version": SCHEMA_VERSION,
         "pipeline": plan.name,

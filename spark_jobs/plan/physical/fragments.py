@@ -181,12 +181,12 @@ class _Builder:
         written = [(edge, need) for edge, need in upstream.inputs(planned) if need is not None]
         self.ready_in |= {need: max(ready, self.depths[edge.node]) for edge, need in written}
         built = [self.ready_in[need] + 1 for _, need in written]
-        streamed = [self.depths[edge.node] for edge in upstream.piped(planned)]
+        streamed = [self.depths[edge.node] for edge in upstream.pipelined(planned)]
         self.depths[planned.name] = max([ready, *streamed, *built]) + (planned.name in self.materialized_sources)
 
     def _within(self, planned: plans.PlannedNode) -> list[plans.Input]:
         """The edges whose records come within the job: none of what an earlier job has materialized."""
-        return [] if planned.name in self.materialized else upstream.piped(planned)
+        return [] if planned.name in self.materialized else upstream.pipelined(planned)
 
     def _job_of_ends(self) -> dict[str, int]:
         """The job of each end of a stream: ends that read a common source run together, so that it is read once.
@@ -281,7 +281,7 @@ class _Builder:
         found: dict[str, int] = {}
         free = 0
         for planned in self.plan.nodes:
-            found[planned.name] = free + (len(planned.inputs) if upstream.written(planned) else 0)
+            found[planned.name] = free + (len(planned.inputs) if upstream.materialized(planned) else 0)
             free = found[planned.name] + len(self.phases[planned.name])
         return found
 
@@ -300,7 +300,7 @@ class _Builder:
             return tuple(
                 (i, *merge_path) for i, edge in enumerate(planned.inputs) for merge_path in self._merge_paths(edge.node)
             )
-        return self._merge_paths(upstream.piped(planned)[0].node)
+        return self._merge_paths(upstream.pipelined(planned)[0].node)
 
     def _merge_paths(self, name: str) -> MergePaths:
         """Every path through merges by which records reach a node's output, in the order the records have there."""

@@ -34,7 +34,7 @@ def prune(
             consumers.
     """
     number = {name: position for position, name in enumerate(declared)}
-    asks = wanted(nodes)
+    asks = required_by_node(nodes)
     members: dict[str, set[str]] = {planned.name: set() for planned in nodes}
     first: dict[str, node.Step] = {}
     takers: dict[str, list[node.Step | None]] = {planned.name: [] for planned in nodes}
@@ -81,7 +81,7 @@ def _pushed_predicates(takers: Sequence[node.Step | None]) -> tuple[Test, ...]:
     return only.column_properties.pushed_predicates if only is not None else ()
 
 
-def wanted(nodes: Sequence[PlannedNode]) -> dict[str, RequiredColumns]:
+def required_by_node(nodes: Sequence[PlannedNode]) -> dict[str, RequiredColumns]:
     """The columns that anything downstream of each node reads."""
     found = {planned.name: NOTHING for planned in nodes}
     kinds = registry.node_types()

@@ -23,12 +23,12 @@ def streams(planned: plans.PlannedNode) -> list[plans.Input]:
     return [edge for edge, written in inputs(planned) if written is None or written.go_on]
 
 
-def piped(planned: plans.PlannedNode) -> list[plans.Input]:
+def pipelined(planned: plans.PlannedNode) -> list[plans.Input]:
     """The edges whose records come within the same job."""
     return [edge for edge, written in inputs(planned) if written is None]
 
 
-def written(planned: plans.PlannedNode) -> list[plans.Input]:
+def materialized(planned: plans.PlannedNode) -> list[plans.Input]:
     """The edges whose records an earlier job materialized."""
     return [edge for edge, written in inputs(planned) if written is not None]
 

@@ -207,7 +207,7 @@ def load(base_dir: FilePath, found: Diagnostics) -> Workspace:
     if path is None:
         return Workspace()
     problems = type(found)()
-    file = document.open_text(path, problems, paths.shown(path, base_dir))
+    file = document.open_text(path, problems, paths.display_path(path, base_dir))
     values = _parsed(file, problems) if file else None
     read = None
     if file is not None and values is not None:

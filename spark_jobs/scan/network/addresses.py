@@ -95,10 +95,10 @@ def _origin(url: str) -> tuple[str, str, int]:
         return "", url, 0
 
 
-def shown(url: str, secrets: Sequence[str] = ()) -> str:
+def display_url(url: str, secrets: Sequence[str] = ()) -> str:
     """The address as everybody may see it, without what looks like a secret and without a fragment.
 
-    >>> shown("https://me:pw@shop.example/orders?page=2&api_key=abc")
+    >>> display_url("https://me:pw@shop.example/orders?page=2&api_key=abc")
     'https://***@shop.example/orders?page=2&api_key=***'
     """
     base, mark, query = url.partition("#")[0].partition("?")

@@ -191,7 +191,7 @@ class Client:
             if response.status in _REDIRECTS and location:
                 url = addresses.resolved(url, location)
                 if reason := self._endpoint.refusal(url):
-                    shown = addresses.shown(url, self._endpoint.secrets)
+                    shown = addresses.display_url(url, self._endpoint.secrets)
                     raise _Final(f"HTTP {response.status} leads to {shown}, which {reason}")
                 return url
             self._refuse(response, url, started)

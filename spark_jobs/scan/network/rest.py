@@ -123,7 +123,7 @@ class _Walk:
 
     def _name(self, url: str, number: int) -> str:
         """The name of a page; the pages of one source differ by number where their addresses do not."""
-        shown = addresses.shown(url, self._endpoint.secrets)
+        shown = addresses.display_url(url, self._endpoint.secrets)
         return shown if self._endpoint.pagination.strategy is Strategy.NONE else f"{shown}#page={number}"
 
     def _first(self) -> str:
@@ -159,7 +159,7 @@ class _Walk:
     def _followed(self, link: str, reply: http.Reply, name: str) -> str:
         url = addresses.resolved(reply.url, link)
         if reason := self._endpoint.refusal(url):
-            shown = addresses.shown(url, self._endpoint.secrets)
+            shown = addresses.display_url(url, self._endpoint.secrets)
             raise FormatError(f"the Link header leads to {shown}, which {reason}", name, "E221")
         return url
 

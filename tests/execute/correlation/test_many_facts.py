@@ -89,20 +89,20 @@ def test_ranges_of_long_texts_are_short(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(found) >= 10
     merged = list(ordered.merged(found, ["record"], lambda some: ordered.first_of_each(some, ["record"])))
     assert max(part.nbytes for part in merged if 77 not in part.column("record").to_pylist()) <= 150_000
-    assert stored.kept(str(tmp_path), schema, merged).to_pylist() == rows
+    assert stored.store_table(str(tmp_path), schema, merged).to_pylist() == rows
 
 
 def test_stored_tables_read_as_they_were_written(few: int, tmp_path: Path) -> None:
     table = drawn(3, 120).slice(7)
-    found = stored.kept(str(tmp_path), SCHEMA, stored.slices(table, 13))
+    found = stored.store_table(str(tmp_path), SCHEMA, stored.slices(table, 13))
     assert found.equals(table.combine_chunks())
     assert found.slice(50, 20).equals(table.slice(50, 20).combine_chunks())
-    assert stored.kept(str(tmp_path), SCHEMA, []).equals(SCHEMA.empty_table())
+    assert stored.store_table(str(tmp_path), SCHEMA, []).equals(SCHEMA.empty_table())
 
 
 def test_texts_may_all_be_empty(few: int, tmp_path: Path) -> None:
     table = pa.table([[""] * 60], schema=pa.schema([("why", pa.large_string())]))
-    assert stored.kept(str(tmp_path), table.schema, stored.slices(table, 4)).equals(table)
+    assert stored.store_table(str(tmp_path), table.schema, stored.slices(table, 4)).equals(table)
 
 
 def test_numbers_that_come_more_often() -> None:

@@ -131,7 +131,7 @@ def test_many_large_groups_are_counted(tmp_path: Path) -> None:
 def test_names(tmp_path: Path, path: str, naming: str, number: int, name: str) -> None:
     base = tmp_path / path
     assert chunks.existing(LocalFiles(), base, naming) == []
-    final = chunks.named(base, naming, number)
+    final = chunks.chunk_path(base, naming, number)
     assert final == base.with_name(name)
     base.parent.mkdir()
     final.touch()

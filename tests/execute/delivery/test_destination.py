@@ -87,7 +87,7 @@ class MemoryDraft:
         return {path: str(hash(data)) for path, data in self.changes.items() if data is not None}
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         yield
 
     def complete(self) -> None:

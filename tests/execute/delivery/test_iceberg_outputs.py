@@ -447,7 +447,7 @@ def test_a_note_that_names_another_table_is_not_followed(lake: Lake, tmp_path: P
         table.schema().model_dump_json(), (), 0, (), (),
     )  # fmt: skip
     place.write(".clinker-r.json", commit.as_note(home))
-    left = iceberg_commit.left(iceberg_commit.TableCommit(place, commit).address, home, place.access)
+    left = iceberg_commit.dead_participant(iceberg_commit.TableCommit(place, commit).address, home, place.access)
     left.complete()
     assert not lake.catalog.table_exists("shop.other")
     done(lake.write(row(2)))

@@ -91,7 +91,7 @@ def test_members_hold_what_the_file_would(
     content = Content(tuple(pieces), start, separator, end, trailing)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packing, "MEMBER_BYTES", most)
-        (found,) = packing.packed(None, LocalPartStore(), [content], codec, str(folder), Tuning())  # type: ignore[arg-type]
+        (found,) = packing.compress_files(None, LocalPartStore(), [content], codec, str(folder), Tuning())  # type: ignore[arg-type]
     joining.join(content, folder / "plain")
     joining.join(found, folder / "packed")
     plain = (folder / "plain").read_bytes()
@@ -104,5 +104,5 @@ def test_a_part_that_lost_bytes_ends_the_packing(tmp_path: Path) -> None:
     whole = Content((PartRange(str(tmp_path / "part"), 0, 3),), uses_up=True)
     for content in (whole, Content(whole.ranges)):
         with pytest.raises(OSError, match="run again") as caught:
-            packing.packed(None, LocalPartStore(), [content], Compression.GZIP, str(tmp_path), Tuning())  # type: ignore[arg-type]
+            packing.compress_files(None, LocalPartStore(), [content], Compression.GZIP, str(tmp_path), Tuning())  # type: ignore[arg-type]
         assert (caught.value.errno, caught.value.filename) == (errno.EIO, str(tmp_path / "part"))

@@ -182,12 +182,12 @@ def test_runs_publish_one_after_another(tmp_path: Path, caplog: pytest.LogCaptur
     order: list[str] = []
 
     def second() -> None:
-        with publish.alone(reversed(folders)):
+        with publish.exclusive(reversed(folders)):
             order.append("second")
 
     waiting = threading.Thread(target=second)
     caplog.set_level(logging.INFO, "clinker.run")
-    with publish.alone(folders):
+    with publish.exclusive(folders):
         waiting.start()
         waiting.join(0.1)
         order.append("first")

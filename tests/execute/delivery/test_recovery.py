@@ -261,5 +261,5 @@ def test_a_folder_that_was_renamed_meanwhile_is_removed_where_it_is(tmp_path: Pa
 
 def test_a_run_that_died_while_this_one_waited_is_completed_first(planted: Planted) -> None:
     """Its files are older: they must not replace this run's later."""
-    with publish.alone([planted.out]):
+    with publish.exclusive([planted.out]):
         assert (planted.out / "a.csv").read_text() == "new"

@@ -35,7 +35,7 @@ def test_failures_of_several_kinds_come_by_their_rows() -> None:
     coerced = failure_columns.alike(np.array([1, 5]), COERCED, pa.array(["a", "b"]))
     absent = failure_columns.alike(np.array([0, 9]), ABSENT)
     single = failure_columns.of([RowFailure(3, Failure("overflow", Category.AGGREGATE, 7, "s"))])
-    found = failure_columns.joined([coerced, absent, single])
+    found = failure_columns.concatenated([coerced, absent, single])
     assert [(item.row, item.failure.detail, item.failure.field, item.failure.value) for item in found] == [
         (0, "missing", "m", None),
         (1, "cannot read 'a'", "n", "a"),
@@ -47,7 +47,7 @@ def test_failures_of_several_kinds_come_by_their_rows() -> None:
 
 
 def test_no_failures_are_none() -> None:
-    assert len(failure_columns.joined([failure_columns.none(), failure_columns.of([])])) == 0
+    assert len(failure_columns.concatenated([failure_columns.none(), failure_columns.of([])])) == 0
 
 
 # ---- runs --------------------------------------------------------------------------------------------------------

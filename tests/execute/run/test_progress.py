@@ -189,7 +189,7 @@ def test_a_dumb_terminal_has_no_line_that_is_written_over(
     monkeypatch.setenv("TERM", term)
     monkeypatch.setattr(progress, "_PAUSE_S", 0.01)
     stream = _Terminal()
-    with progress.shown(stopwatch.Stopwatch(), wanted=True, stream=stream):
+    with progress.show_progress(stopwatch.Stopwatch(), wanted=True, stream=stream):
         progress.time.sleep(0.2)
     assert ("starting" in stream.getvalue()) is shows
 
@@ -197,6 +197,6 @@ def test_a_dumb_terminal_has_no_line_that_is_written_over(
 def test_quiet_runs_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_PAUSE_S", 0.01)
     stream = _Terminal()
-    with progress.shown(stopwatch.Stopwatch(), wanted=False, stream=stream):
+    with progress.show_progress(stopwatch.Stopwatch(), wanted=False, stream=stream):
         progress.time.sleep(0.1)
     assert stream.getvalue() == ""

@@ -146,7 +146,7 @@ def test_signals_are_as_before_after_a_run(folder: Path) -> None:
 def test_what_a_process_was_started_to_ignore_stays_ignored() -> None:
     previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with interrupts.raised():
+        with interrupts.raise_on_signal():
             signal.raise_signal(signal.SIGHUP)
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGTERM)
@@ -162,7 +162,7 @@ def test_a_signal_that_python_drops_is_heard_by_whoever_waits_for_a_job() -> Non
         def __del__(self) -> None:
             signal.raise_signal(signal.SIGTERM)
 
-    with interrupts.raised():
+    with interrupts.raise_on_signal():
         hook, sys.unraisablehook = sys.unraisablehook, lambda unraisable: None
         try:
             Finalized()
@@ -178,7 +178,7 @@ def test_other_threads_leave_signals_alone() -> None:
     seen: list[object] = []
 
     def elsewhere() -> None:
-        with interrupts.raised(), interrupts.ignored():
+        with interrupts.raise_on_signal(), interrupts.ignore_signals():
             seen.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=elsewhere)

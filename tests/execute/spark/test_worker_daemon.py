@@ -53,7 +53,7 @@ def test_a_worker_whose_jvm_has_gone_ends_without_a_word(
     def worker(connection: object, authenticated: bool) -> int:
         raise error
 
-    assert worker_daemon.quiet(worker)(None, True) == 1
+    assert worker_daemon.silence_worker(worker)(None, True) == 1
     assert capfd.readouterr() == ("", "")
     assert "worker" in daemon.manager.__code__.co_names, "by this name the daemon calls it"
 
@@ -63,7 +63,7 @@ def test_other_errors_of_a_worker_are_told() -> None:
         raise ValueError("mine")
 
     with pytest.raises(ValueError, match="mine"):
-        worker_daemon.quiet(worker)(None, True)
+        worker_daemon.silence_worker(worker)(None, True)
 
 
 def test_workers_do_not_look_for_garbage_among_what_is_imported_ahead() -> None:

@@ -70,7 +70,7 @@ def test_the_generator_gives_the_checked_values() -> None:
 @pytest.mark.parametrize("counts", COUNTS, ids=str)
 def test_turns_are_drawn_as_one_would_by_hand(counts: list[int], seed: int) -> None:
     expected = [*drawn(counts, seed)]
-    assert [number for block in turns.drawn(counts, seed) for number in block.tolist()] == expected
+    assert [number for block in turns.draw_turns(counts, seed) for number in block.tolist()] == expected
     order = io.BytesIO()
     turns.write_drawn(counts, seed, order)
     for start in range(0, len(expected), 37):

@@ -116,7 +116,7 @@ class TableOutput(Target):
         """
         flag, key = self.options.delete_flag, self.options.key
         self.refuse_flag(written, flag)
-        wanted = [column for column in tables.wanted(written) if column.name != flag]
+        wanted = [column for column in tables.column_fields(written) if column.name != flag]
         fields, new = self.matched(wanted, written, evolve=self.options.evolve)
         self.refuse_keys(fields, key)
         parts = partitions.identities(self.partition_by)

@@ -152,7 +152,7 @@ class TableOutput(Target):
                 self.refuse(str(error))
             self._settle()
         self.refuse_flag(records.schema, options.delete_flag)
-        wanted = [column for column in tables.wanted(records.schema) if column.name != options.delete_flag]
+        wanted = [column for column in tables.column_fields(records.schema) if column.name != options.delete_flag]
         fields, new = self.matched(wanted, records.schema, evolve=options.evolve)
         self.refuse_keys(fields, options.key)
         self._refuse_partitions(fields)

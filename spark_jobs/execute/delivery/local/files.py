@@ -66,9 +66,9 @@ class LocalDraft:
         """See `FileDraft`."""
         return {each.target: _stamp(os.stat(each.source)) for each in self.changes if each.source}
 
-    def alone(self) -> AbstractContextManager[None]:
+    def exclusive(self) -> AbstractContextManager[None]:
         """See `FileDraft`."""
-        return publish.alone((folder.parent for folder in self.folders.folders), self.folders.access)
+        return publish.exclusive((folder.parent for folder in self.folders.folders), self.folders.access)
 
     @property
     def has_changes(self) -> bool:

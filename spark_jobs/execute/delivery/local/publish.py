@@ -189,7 +189,7 @@ class DraftFolders:
 
 
 @contextmanager
-def alone(folders: Iterable[Path], access: StorageAccess | None = None) -> Iterator[None]:
+def exclusive(folders: Iterable[Path], access: StorageAccess | None = None) -> Iterator[None]:
     """Inside this context, no other run publishes into these folders, so that names there stay taken or free.
 
     If a run died while this one waited, it is completed first, because its files are older. On file systems without

@@ -168,7 +168,7 @@ class ObjectDraft:
         return self.store.begin(target, layout.depot(self.lease.folders, target, self.run), self._contents[target][0])
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """See `FileDraft`."""
         held: list[Location] = []
         try:
@@ -319,7 +319,7 @@ def _refuse_changed(store: WritableStore, target: Location, before: str) -> None
     """Stop before anything is sent if an object is not the one that the run saw first."""
     found = store.look(target)
     if (found.version if found else "") != before:
-        raise journal.taken(target)
+        raise journal.taken_error(target)
 
 
 def _bytes(part_store: PartStore, content: Content) -> bytes:

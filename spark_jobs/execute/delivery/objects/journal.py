@@ -159,10 +159,10 @@ def check(store: WritableStore, entry: Put | Completion) -> None:
     """
     found = store.look(entry.target)
     if (found.version if found else "") != entry.before and (found is None or found.mark != entry.mark):
-        raise taken(entry.target)
+        raise taken_error(entry.target)
 
 
-def taken(target: Location) -> StoreError:
+def taken_error(target: Location) -> StoreError:
     """The error for an object that somebody else has written."""
     text = "another run or program has written or removed it, since this run looked at it: run again"
     return StoreError(Kind.TAKEN, text, str(target))

@@ -42,10 +42,10 @@ def recover(
     start = folder / layout.PREFIX
     drafts = [start.at(key) for page in store.pages(start, deep=False) for key in page.folders]
     others = [draft for draft in drafts if draft != layout.draft(folder, own)]
-    return [home for draft in others if (home := cleared(store, draft, access or StorageAccess())) is not None]
+    return [home for draft in others if (home := clear_draft(store, draft, access or StorageAccess())) is not None]
 
 
-def cleared(store: WritableStore, draft: Location, access: StorageAccess) -> Location | None:
+def clear_draft(store: WritableStore, draft: Location, access: StorageAccess) -> Location | None:
     """Clear the draft of a dead run. Returns the run's home; None if the run lives.
 
     Raises:

@@ -59,7 +59,7 @@ def resolve(home: Address, access: StorageAccess) -> Answer:
     place, store = _place(home), opening.writable(access.stores.resolved())
     if store.look(place / layout.PREPARED) is not None:
         raise StoreError(Kind.FORBIDDEN, "is no home of a run, for another place decides about it", str(place))
-    return Answer.LIVES if recovery.cleared(store, place, access) is None else Answer.RESOLVED
+    return Answer.LIVES if recovery.clear_draft(store, place, access) is None else Answer.RESOLVED
 
 
 def _place(address: Address) -> Location:

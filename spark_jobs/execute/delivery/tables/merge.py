@@ -104,7 +104,7 @@ class Merge:
     def stream(self, part_range: PartRange) -> IO[bytes]:
         """The records of a part."""
         destination.check(self.part_store, part_range)
-        return converting.joined(self.part_store, cast("Any", self.writer), [part_range], moved=self.moved)
+        return converting.open_joined(self.part_store, cast("Any", self.writer), [part_range], moved=self.moved)
 
     def new(self) -> str:
         """A unique path for a file that tasks exchange."""

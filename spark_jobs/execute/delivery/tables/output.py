@@ -283,7 +283,7 @@ def _key_text(name: str, value: Any, guard: Guard) -> str:
     return f"{name} = {credentials.HIDDEN if guard.hides(name) else value!r}"
 
 
-def wanted(written: Schema) -> Iterator[pa.Field]:
+def column_fields(written: Schema) -> Iterator[pa.Field]:
     """The columns of records with the types of new columns of a table."""
     return (pa.field(column.name, _fresh(counterparts.of(column.type))) for column in written.columns)
 
@@ -330,7 +330,7 @@ def _files(
 ) -> list[Any]:
     """Write the files of a part. A task does this."""
     destination.check(part_store, part_range)
-    stream = converting.joined(part_store, cast("ColumnWriter", writer), [part_range], moved=moved)
+    stream = converting.open_joined(part_store, cast("ColumnWriter", writer), [part_range], moved=moved)
     return writer.files(stream, layout, partial(create, part_store, root), moved=moved)
 
 

@@ -194,7 +194,7 @@ class Final(windowed.Final):
     def receive(self, table: pa.Table) -> None:
         """Add pieces of a task, or the places of their records."""
         if PIECE in table.schema.names:
-            self._note(suspects.unpacked(table))
+            self._note(suspects.decode_places(table))
             return
         rank = table.column(order.AT)[0].as_py() >> order.ROW_BITS
         if rank != self.rank:

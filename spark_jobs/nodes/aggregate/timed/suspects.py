@@ -24,7 +24,7 @@ FIRST, LAST = WINDOW.of("first"), WINDOW.of("last")
 _WIDTHS = (np.int8, np.int16, np.int32)
 
 
-def packed(columns: Mapping[str, Numbers]) -> pa.Table:
+def encode_places(columns: Mapping[str, Numbers]) -> pa.Table:
     """Whole numbers as differences from row to row. If all differences are equal, only the first row is kept."""
     found, first = {}, {}
     for name, values in columns.items():
@@ -36,7 +36,7 @@ def packed(columns: Mapping[str, Numbers]) -> pa.Table:
     return pa.table(found).replace_schema_metadata(first)
 
 
-def unpacked(table: pa.Table) -> pa.Table:
+def decode_places(table: pa.Table) -> pa.Table:
     """Decode the table of `packed`."""
     firsts = {name.decode(): int(value) for name, value in (table.schema.metadata or {}).items()}
     columns = {

@@ -88,7 +88,7 @@ class Partial(partial.Partial):
         wide = pa.table({name: places.column(name).cast(pa.int64()) for name in places.schema.names})
         for piece in spill.slices(wide, memory.step_bytes(self.context.memory_pool.share)):
             columns = {name: piece.column(name).to_numpy() for name in piece.schema.names}
-            self.context.exchanges.send(self.exchange, partition, rank, suspects.packed(columns))
+            self.context.exchanges.send(self.exchange, partition, rank, suspects.encode_places(columns))
 
     def note_sample(self, numbers: pa.ChunkedArray, places: pa.ChunkedArray) -> None:
         """Add a few of the groups to the sample of places."""

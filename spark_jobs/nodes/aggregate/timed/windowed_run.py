@@ -34,8 +34,8 @@ class Partial(windowed.Partial):
         #: With one source, a window is certainly closed or certainly open when a record arrives.
         self.marks = (PASSED,) if self.window.sources > 1 else ()
         #: In passes that collect records, each record is a group of its own until its windows are complete.
-        self.alone = self.context.correlation.record_columns
-        self.grouping = partial.Grouping(self.step, self.context, (NUMBER, *self.marks, *self.alone))
+        self.record_columns = self.context.correlation.record_columns
+        self.grouping = partial.Grouping(self.step, self.context, (NUMBER, *self.marks, *self.record_columns))
 
     @property
     def meeting_keys(self) -> list[str]:
@@ -64,7 +64,7 @@ class Partial(windowed.Partial):
         self.become(batch.count, 0)
         self._suspect(batch, spans, passed)
         prepared = self.prepared(batch, columns)
-        if self.alone:
+        if self.record_columns:
             data = batches.with_origin(batch, batch.data, self.context.branches)
             prepared |= {name: data.column(name) for name in self.grouping.origin}
         self._hold_copies(batch, prepared, (rows, spans, passed), seen)
@@ -121,7 +121,7 @@ class Final(windowed.Final):
     def receive(self, table: pa.Table) -> None:
         """Add groups of a task, or the places of its records."""
         if suspects.LAST in table.schema.names:
-            self._judge(suspects.unpacked(table))
+            self._judge(suspects.decode_places(table))
             return
         is_open = windows.closes(self.window, table.column(NUMBER).to_numpy()) > self._reached(table)
         if not is_open.all():

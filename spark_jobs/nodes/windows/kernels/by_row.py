@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spark_jobs.cxl import values
 from spark_jobs.cxl.builtins import declare
-from spark_jobs.cxl.failure import Failure, packed
+from spark_jobs.cxl.failure import Failure, encode
 from spark_jobs.cxl.types import Kind
 from spark_jobs.nodes.windows.kernels.function import (
     Arguments,
@@ -77,7 +77,7 @@ class ByRow(Function):
                 problems.append(None)
             except Failure as problem:
                 found.append(None)
-                problems.append(packed(problem))
+                problems.append(encode(problem))
         failures = pa.array(problems, pa.string())
         given_ = self._failing.of(batch, given)
         both = combined_failures(None if given_ is None else given_.take(pa.array(rows)), failures)

@@ -135,17 +135,17 @@ class Lead(Function):
         return Results(given.values.take(pa.array(rows, mask=~there)))
 
 
-def lag_of(call: Call) -> Lag | Reach:
+def lag_of(call: Call) -> Lag | OffsetByRow:
     """`lag`, with one distance for all rows or one for each record."""
-    return Lag(call) if isinstance(call.offset, int) else Reach(call)
+    return Lag(call) if isinstance(call.offset, int) else OffsetByRow(call)
 
 
-def lead_of(call: Call) -> Lead | Reach:
+def lead_of(call: Call) -> Lead | OffsetByRow:
     """`lead`, with one distance for all rows or one for each record."""
-    return Lead(call) if isinstance(call.offset, int) else Reach(call)
+    return Lead(call) if isinstance(call.offset, int) else OffsetByRow(call)
 
 
-class Reach(Function):
+class OffsetByRow(Function):
     """`lag` and `lead` with a distance for each record. The batch has all rows of a partition."""
 
     def widths(self, batch: SortedBatch, sizes: np.ndarray, offsets: Arguments | None) -> np.ndarray:
@@ -156,13 +156,13 @@ class Reach(Function):
 
     def reached(self, batch: SortedBatch, given: Arguments, offsets: Arguments) -> Results:
         """The value of the row at each record's distance; below 0 it is the record's own row, null means one row."""
-        steps = pc.fill_null(whole(offsets.values), 1).to_numpy(zero_copy_only=False).clip(0, batch.count)
+        steps = pc.fill_null(whole_numbers(offsets.values), 1).to_numpy(zero_copy_only=False).clip(0, batch.count)
         rows = batch.places + steps if self.call.function == "lead" else batch.places - steps
         there = (rows >= batch.begins) & (rows < _ends(batch.starts[: batch.count]))
         return Results(given.values.slice(0, batch.count).take(pa.array(rows, mask=~there)), offsets.failures)
 
 
-def whole(offsets: pa.Array) -> pa.Array:
+def whole_numbers(offsets: pa.Array) -> pa.Array:
     """Whole numbers. Dynamic values of other types count as null."""
     if pa.types.is_integer(offsets.type):
         return offsets

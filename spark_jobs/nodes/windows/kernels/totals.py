@@ -82,7 +82,7 @@ class _Ints(Total):
 class IntSum(_Ints):
     """The running sum of whole numbers. A sum outside 64 bits is a failure of the record."""
 
-    _OVERFLOW = failure.packed(failure.overflow("addition"))
+    _OVERFLOW = failure.encode(failure.overflow("addition"))
 
     def totals(self, batch: SortedBatch, column: pa.Array, counts: np.ndarray) -> Results:
         high, low = self.words(batch, column)
@@ -179,7 +179,7 @@ class DecimalSum(Total):
         found, bad = self.made(self._units(batch, column), counts)
         if bad is None:
             return Results(found)
-        text = failure.packed(decimals.overflow(self._operation))
+        text = failure.encode(decimals.overflow(self._operation))
         mask = bad.to_numpy(zero_copy_only=False)
         return Results(found, pa.array(np.where(mask, text, ""), pa.string(), mask=~mask))
 

@@ -107,6 +107,14 @@ def test_a_pipeline_in_a_store_runs_with_all_that_it_names(bucket: AnyBucket) ->
     assert "in/1.csv,orders,3,id,x" in text(bucket, "base/dead/letters.csv")
 
 
+@pytest.mark.parametrize(("target", "is_other"), [("./a.yaml", False), ("../a.yaml", False), ("./b.yaml", True)])
+def test_a_channel_names_its_pipeline_from_either_folder(
+    target: str, is_other: bool, s3: Bucket, capsys: pytest.CaptureFixture[str]
+) -> None:
+    uri = filled(s3, **{"base/channels/eu.channel.yaml": f"channel: {{ name: eu, target: {target} }}\n"})
+    assert ("W104" in said(capsys, 0, "validate", uri, "--channel", "eu")) is is_other
+
+
 def test_files_are_those_of_the_same_folder_on_disk(s3: Bucket, here: Path) -> None:
     run(filled(s3), allow_absolute_paths=True)
     for key, content in FILES.items():

@@ -231,14 +231,14 @@ def check_target(channel: Channel, pipeline: FilePath, found: Diagnostics) -> No
             )
             found.add(codes.E109.at(channel.tree.entries["vars"].key, message))
         return
-    if _real(pipeline) not in {_real(start) for start in _targets(channel, target)}:
+    if _real(pipeline) not in {_real(start) for start in _targets(channel, target, pipeline)}:
         message = f'channel "{channel.name}" targets "{target}" but run loaded "{pipeline}"; proceeding'
         found.add(codes.W104.at(channel.target.span, message))
 
 
-def _targets(channel: Channel, target: str) -> Iterator[FilePath]:
-    """The files that a channel may mean by its target."""
-    for start in (channel.folder, ""):
+def _targets(channel: Channel, target: str, pipeline: FilePath) -> Iterator[FilePath]:
+    """The files that a channel may mean by its target. A store has no working directory but the pipeline's folder."""
+    for start in (channel.folder, pipeline.parent if isinstance(pipeline, location.Location) else ""):
         with contextlib.suppress(location.BadLocation):  # it is no pipeline's place
             yield location.located(target, start)
 

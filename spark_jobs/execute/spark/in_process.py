@@ -13,7 +13,7 @@ from spark_jobs.execute import report
 from spark_jobs.execute.spark.spread import rows_of
 from spark_jobs.execute.tasks import shuffle_records
 from spark_jobs.execute.tasks import stage as stages
-from spark_jobs.nodes import kept
+from spark_jobs.nodes import worker_cache
 
 if TYPE_CHECKING:
     from spark_jobs.execute.tasks.spec import JobSpec
@@ -24,7 +24,7 @@ def run(spec: JobSpec) -> list[report.TaskReport]:
     try:
         return _run(spec)
     finally:
-        kept.drop()
+        worker_cache.drop()
 
 
 def _run(spec: JobSpec) -> list[report.TaskReport]:

@@ -12,7 +12,7 @@ from spark_jobs.execute import report, scratch
 from spark_jobs.execute.tasks import shuffle_records
 from spark_jobs.execute.tasks.task import Task
 from spark_jobs.execute.tasks.task_inputs import MaterializedRange, Splits
-from spark_jobs.nodes import kept
+from spark_jobs.nodes import worker_cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -59,7 +59,7 @@ def read_loads(spec: JobSpec, numbers: Iterable[int], attempt: str) -> Iterator[
     reports: list[report.TaskReport] = []
     for number in numbers:
         load = spec.loads[number]
-        kept.begin(spec, (0, load.op if isinstance(load, MaterializedRange) else load.source))
+        worker_cache.begin(spec, (0, load.op if isinstance(load, MaterializedRange) else load.source))
         unit = Task(spec, 0, load.number, attempt)
         match load:
             case MaterializedRange():
@@ -82,7 +82,7 @@ def open_records(
     """A task of a later stage: its own shuffle records are opened, all others go on."""
     starts = shuffle_records.slot_starts(spec.job, stage)
     own = next(e for e in spec.job.at(stage) if 0 <= slot - starts[e.id] < e.partitions)
-    kept.begin(spec, (stage, own.id))
+    worker_cache.begin(spec, (stage, own.id))
     unit = Task(spec, stage, slot - starts[own.id], attempt)
 
     def mine() -> Iterator[tuple[int, bytes]]:
@@ -125,6 +125,6 @@ def unpickled(pickled: bytes) -> JobSpec:
     if key not in _SPECS:
         _SPECS.clear()
         scratch.drop_copies()
-        kept.drop()
+        worker_cache.drop()
         _SPECS[key] = pickle.loads(pickled)
     return _SPECS[key]

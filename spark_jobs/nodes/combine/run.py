@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.nodes import kept, spill
+from spark_jobs.nodes import spill, worker_cache
 from spark_jobs.nodes.combine import build, chunks
 from spark_jobs.nodes.combine.index import BuildTable, Compared
 from spark_jobs.nodes.combine.joining import Joining, Pairs
@@ -33,11 +33,11 @@ _CHUNK = 3
 class Combine(Joining):
     """Probes the build sides with the driver's records."""
 
-    #: Whether all tasks of a job index the same build sides, so that one leaves them for the next.
-    _leaves_sides: ClassVar[bool] = True
+    #: Whether all tasks of a job index the same build sides, so that a worker caches the indexes.
+    _caches_builds: ClassVar[bool] = True
 
     def open(self) -> None:
-        """Compile the programs. Build sides are opened with the first record, unless an earlier task has left them."""
+        """Compile the programs. Build sides are opened with the first record, unless the worker has cached them."""
         super().open()
         self.waiting: list[batches.Batch] = []
         self.waiting_rows = 0
@@ -47,9 +47,9 @@ class Combine(Joining):
         self.needed: dict[str, int] = {}
         #: The build side, if it is the only one and too large to be indexed at once.
         self.large: pa.Table | None = None
-        for qualifier in self.step.builds if self._leaves_sides else ():
-            if (left := kept.take(self.step, qualifier)) is not None:
-                self.tables[qualifier], self.needed[qualifier] = left
+        for qualifier in self.step.builds if self._caches_builds else ():
+            if (cached := worker_cache.take(self.step, qualifier)) is not None:
+                self.tables[qualifier], self.needed[qualifier] = cached
                 self.context.memory_pool.hold(self.needed[qualifier])
 
     def process(self, batch: batches.Batch, port: int) -> None:
@@ -67,10 +67,10 @@ class Combine(Joining):
     def finish(self) -> None:
         if self.waiting:
             self._probe()
-        if self._leaves_sides and self.large is None:
+        if self._caches_builds and self.large is None:
             for qualifier in self.step.builds:
                 if qualifier in self.tables:
-                    kept.leave(self.step, qualifier, (self.tables[qualifier], self.needed[qualifier]))
+                    worker_cache.put(self.step, qualifier, (self.tables[qualifier], self.needed[qualifier]))
 
     def _probe(self) -> None:
         waiting, self.waiting, self.waiting_rows = self.waiting, [], 0

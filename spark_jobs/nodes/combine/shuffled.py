@@ -77,7 +77,7 @@ class Spread(shuffle.ShuffleWriter, Combine):
 class Probe(shuffle.ShuffleReader, Combine):
     """Looks the driver records of a partition up in the build records of the same partition."""
 
-    _leaves_sides = False
+    _caches_builds = False
 
     step: CombineStep
 

@@ -1,7 +1,7 @@
-"""Values that a task leaves for the next task of its worker, because they cost much and are the same for both.
+"""A cache of a worker: expensive values that one task makes and the next task of the same work uses again.
 
-A worker runs one task after another. A value is left for tasks of the same work alone: the same root of the same job.
-When other work begins, all values are dropped, so they take memory only where the tasks would take it again.
+A worker runs one task after another. Work is a job together with the operator where its records enter. When other work
+begins, all values are dropped, so the cache never holds more than the next task would make itself.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def drop() -> None:
 
 
 def take(step: Step, name: str) -> Any:
-    """Take the value that an earlier task has left, so that it is no longer there; None if there is none."""
+    """Remove and return the value of an earlier task; None if there is none."""
     found = _values.pop((id(step), name), None)
     return found[1] if found is not None and found[0] is step else None
 
 
-def leave(step: Step, name: str, value: Any) -> None:
-    """Leave a value for the next task.
+def put(step: Step, name: str, value: Any) -> None:
+    """Cache a value for the next task.
 
     Args:
         step: the step whose operator has made it.

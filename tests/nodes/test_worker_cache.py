@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.nodes import kept
+from spark_jobs.nodes import worker_cache
 from spark_jobs.nodes.combine.index import BuildTable
 from spark_jobs.nodes.combine.run import Combine
 from tests.execute import combines, pipelines, without_spark
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left() -> Iterator[None]:
-    kept.drop()
+    worker_cache.drop()
     yield
-    kept.drop()
+    worker_cache.drop()
 
 
 class _Equal:
@@ -36,23 +36,23 @@ class _Equal:
 def test_a_value_is_there_for_tasks_of_the_same_work() -> None:
     job, step = _Equal(), _Equal()
     for _ in range(3):
-        kept.begin(job, (0, "orders"))
-        kept.leave(step, "b", "value")  # type: ignore[arg-type]
-    kept.begin(job, (0, "orders"))
-    assert kept.take(step, "b") == "value"  # type: ignore[arg-type]
-    assert kept.take(step, "b") is None  # type: ignore[arg-type]
+        worker_cache.begin(job, (0, "orders"))
+        worker_cache.put(step, "b", "value")  # type: ignore[arg-type]
+    worker_cache.begin(job, (0, "orders"))
+    assert worker_cache.take(step, "b") == "value"  # type: ignore[arg-type]
+    assert worker_cache.take(step, "b") is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("other", ["job", "root", "step", "name", "nothing"])
 def test_other_work_never_sees_it(other: str) -> None:
     job, step = _Equal(), _Equal()
-    kept.begin(job, (0, "orders"))
-    kept.leave(step, "b", "value")  # type: ignore[arg-type]
+    worker_cache.begin(job, (0, "orders"))
+    worker_cache.put(step, "b", "value")  # type: ignore[arg-type]
     if other == "nothing":
-        kept.drop()
-    kept.begin(_Equal() if other == "job" else job, (1 if other == "root" else 0, "orders"))
+        worker_cache.drop()
+    worker_cache.begin(_Equal() if other == "job" else job, (1 if other == "root" else 0, "orders"))
     asked: Any = _Equal() if other == "step" else step
-    assert kept.take(asked, "c" if other == "name" else "b") is None
+    assert worker_cache.take(asked, "c" if other == "name" else "b") is None
 
 
 @pytest.mark.parametrize("shape", combines.SHAPES)
@@ -73,7 +73,7 @@ def test_build_sides_are_indexed_once_for_all_splits(
     monkeypatch.setattr(BuildTable, "index", classmethod(counted))
     found, counts = [], []
     for split, leaves in ((10**9, True), (1500, True), (1500, False)):
-        monkeypatch.setattr(Combine, "_leaves_sides", leaves)
+        monkeypatch.setattr(Combine, "_caches_builds", leaves)
         indexed.clear()
         pipelines.cut_by(monkeypatch, split, 10**9)
         outcome = pipelines.run(tmp_path, force=True)

@@ -96,10 +96,10 @@ def _lines(plan: Plan, found: Bookmark) -> Iterator[str]:
         yield f"{found.path}: there is none yet; the next run reads everything"
         return
     yield f"{found.path}: moved by run {found.run} at {found.moved}"
-    growing = [name for name, step in plan.sources.items() if step.incremental is not None]
-    for name in dict.fromkeys([*growing, *found.sources]):
+    incremental = [name for name, step in plan.sources.items() if step.incremental is not None]
+    for name in dict.fromkeys([*incremental, *found.sources]):
         mark = found.sources.get(name)
-        gone = "" if name in growing else " (not an incremental source of the pipeline any more)"
+        gone = "" if name in incremental else " (not an incremental source of the pipeline any more)"
         yield f"  {name}: {'nothing was read' if mark is None else _read(mark)}{gone}"
 
 

@@ -181,7 +181,7 @@ def find(
     copies: staging.SourceStaging | None = None,
     allow_outside: bool = False,
     search: Search = search_here,
-    news: Mapping[str, bookmarks.News] | None = None,
+    news: Mapping[str, bookmarks.IncrementalRead] | None = None,
     record_bytes: int = MOST_RECORD_BYTES,
 ) -> Inputs:
     """The file inputs of a plan. `with_pages` adds pages of network sources.
@@ -223,7 +223,7 @@ def find(
     return replace(with_splits(steps, scans, split_bytes), marks=marks)
 
 
-def _tables(step: SourceStep, place: Place, news: bookmarks.News | None) -> matching.Matched:
+def _tables(step: SourceStep, place: Place, news: bookmarks.IncrementalRead | None) -> matching.Matched:
     """The parts of a source whose reader finds them, such as a table."""
     if news is None:
         return matching.Matched(step.reader.found(place))

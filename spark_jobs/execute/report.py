@@ -197,7 +197,7 @@ class Notice:
     row: int = -1
     shown: str = ""
 
-    def and_also(self, other: Notice) -> Notice:
+    def merged_with(self, other: Notice) -> Notice:
         """Both as one, where they are about the same."""
         places = [(each.source, each.split, each.row) for each in (self, other)]
         first = self if places[0] <= places[1] else other
@@ -233,7 +233,7 @@ class BrokenRule:
         """The node and the name of the rule."""
         return self.node, self.rule
 
-    def and_also(self, other: BrokenRule) -> BrokenRule:
+    def merged_with(self, other: BrokenRule) -> BrokenRule:
         """Both as one, where they are about the same rule."""
         places = [(each.source, each.split, each.row) for each in (self, other)]
         first = self if places[0] <= places[1] else other

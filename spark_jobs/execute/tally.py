@@ -77,13 +77,13 @@ class Tally:
         self.logs += report.logs
         for notice in report.notices:
             known = self.notices.get(notice.text)
-            self.notices[notice.text] = notice if known is None else known.and_also(notice)
+            self.notices[notice.text] = notice if known is None else known.merged_with(notice)
         for rule in report.broken_rules:
             earlier = self.broken_rules.get(rule.key)
-            self.broken_rules[rule.key] = rule if earlier is None else earlier.and_also(rule)
+            self.broken_rules[rule.key] = rule if earlier is None else earlier.merged_with(rule)
         for each in report.measured:
             so_far = self.measured.get((each.node, each.rule))
-            self.measured[each.node, each.rule] = each.found if so_far is None else so_far.and_also(each.found)
+            self.measured[each.node, each.rule] = each.found if so_far is None else so_far.merged_with(each.found)
         if report.logs_left_out:
             self.logs.append(LogLine("warn", f"{report.logs_left_out} more log lines of this task are left out"))
         self.payload_bytes += report.payload_bytes

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.names import Part, Search
     from spark_jobs.formats.splits import Split
     from spark_jobs.formats.typed.pruning import Test
-    from spark_jobs.scan.bookmarks import Mark, News
+    from spark_jobs.scan.bookmarks import IncrementalRead, Mark
     from spark_jobs.scan.files import InputFile
 
 
@@ -107,7 +107,7 @@ class Reader(ABC):
         """
         return {}
 
-    def news(self, place: Place, wanted: News) -> tuple[tuple[InputFile, ...], Mark | None]:
+    def news(self, place: Place, wanted: IncrementalRead) -> tuple[tuple[InputFile, ...], Mark | None]:
         """The new inputs of an incremental source, for formats that find their inputs; and the mark once they are read.
 
         The mark is None where it stays as it is.

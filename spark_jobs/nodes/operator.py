@@ -319,7 +319,7 @@ class Operator:
         else:
             self.counters.sent += count
 
-    def become(self, count: int, others: int) -> None:
+    def count_replaced(self, count: int, others: int) -> None:
         """Count records that become `others`, or a different number of records: children, copies, matches, groups."""
         if others > count:
             self.counters.made += others - count

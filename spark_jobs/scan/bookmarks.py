@@ -62,7 +62,7 @@ class Incremental:
 
 
 @dataclass(frozen=True)
-class News:
+class IncrementalRead:
     """The part of a source that a run has to read.
 
     Args:
@@ -115,7 +115,7 @@ class NewFiles:
     files: tuple[InputFile, ...]
     warnings: tuple[str, ...]
 
-    def mark(self, news: News, chosen: Sequence[InputFile]) -> Mark | None:
+    def mark(self, news: IncrementalRead, chosen: Sequence[InputFile]) -> Mark | None:
         """The mark of a run that reads some of them."""
         if news.is_interval:
             return None
@@ -123,7 +123,7 @@ class NewFiles:
         return {"by": FILES, "files": {**before, **{name_of(file): stamp(file) for file in chosen}}}
 
 
-def new_files(found: Sequence[InputFile], news: News) -> NewFiles:
+def new_files(found: Sequence[InputFile], news: IncrementalRead) -> NewFiles:
     """The files of a source that are new.
 
     Raises:
@@ -164,7 +164,7 @@ def stamp(file: InputFile) -> str:
     return f"{file.size} bytes of {moment}.{rest:09d}Z"
 
 
-def moment(text: str | None, news: News, option: str) -> int | None:
+def moment(text: str | None, news: IncrementalRead, option: str) -> int | None:
     """A bound as nanoseconds since 1970; without an offset it is in UTC.
 
     Raises:

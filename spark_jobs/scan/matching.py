@@ -128,7 +128,7 @@ def match(
     *,
     allow_outside: bool = False,
     stores: StoreSettings = _NO_SETTINGS,
-    news: bookmarks.News | None = None,
+    news: bookmarks.IncrementalRead | None = None,
 ) -> Matched:
     """The files of a source.
 
@@ -168,7 +168,7 @@ def match(
             return Matched(())
 
 
-def _new(found: list[_Candidate], settings: Matching, news: bookmarks.News) -> Matched:
+def _new(found: list[_Candidate], settings: Matching, news: bookmarks.IncrementalRead) -> Matched:
     """The files that are new."""
     new = bookmarks.new_files([candidate.file for candidate in found], news)
     chosen = _take(new.files, settings)

@@ -98,7 +98,7 @@ def grouped(call: typed.AggregateCall, groups_of: list[int], rows: list[list[Any
         parts.append(groups.reduce(["key 0"], columns, [ORIGIN_NAMES[1]], states))
     table = pa.concat_tables(parts, promote_options="permissive").combine_chunks()
     columns = {name: table.column(name).combine_chunks() for name in table.schema.names}
-    states = [state for part in kernel.parts() for state in part.again(columns)]
+    states = [state for part in kernel.parts() for state in part.merge_states(columns)]
     merged = groups.reduce(["key 0"], columns, [ORIGIN_NAMES[1]], states)
     found, bad = kernel.finish({name: merged.column(name).combine_chunks() for name in merged.schema.names})
     errors = [False] * len(found) if bad is None else bad.to_pylist()

@@ -87,7 +87,7 @@ class Bookmark:
 
     def news(
         self, steps: Mapping[str, SourceStep], since: Sequence[str], until: Sequence[str]
-    ) -> dict[str, bookmarks.News]:
+    ) -> dict[str, bookmarks.IncrementalRead]:
         """The range to read of each incremental source.
 
         Args:
@@ -98,11 +98,11 @@ class Bookmark:
         Raises:
             RunFailed: a bound is for no incremental source.
         """
-        growing = {name: step.incremental for name, step in steps.items() if step.incremental is not None}
-        lower, upper = _bounds("since", since, growing), _bounds("until", until, growing)
+        incremental = {name: step.incremental for name, step in steps.items() if step.incremental is not None}
+        lower, upper = _bounds("since", since, incremental), _bounds("until", until, incremental)
         return {
-            name: bookmarks.News(name, wanted, self.sources.get(name), lower.get(name), upper.get(name))
-            for name, wanted in growing.items()
+            name: bookmarks.IncrementalRead(name, wanted, self.sources.get(name), lower.get(name), upper.get(name))
+            for name, wanted in incremental.items()
         }
 
     def note(self, draft: Draft[FilePath], marks: Mapping[str, bookmarks.Mark], identity: Identity) -> None:
@@ -167,20 +167,20 @@ def _unusable(path: FilePath, why: str) -> RunFailed:
     return RunFailed(ExitCode.IO, bookmarks.UNFIT, f"{path} {why}: {advice}")
 
 
-def _bounds(option: str, given: Sequence[str], growing: Mapping[str, object]) -> dict[str, str]:
+def _bounds(option: str, given: Sequence[str], incremental: Mapping[str, object]) -> dict[str, str]:
     """The bound of each source: its own, or the one for all."""
     found: dict[str, str] = {}
-    if given and not growing:
+    if given and not incremental:
         raise RunFailed(ExitCode.CONFIG, bookmarks.UNFIT, f"--{option}: no source of the pipeline has `incremental:`")
     for text in given:
         name, equals, value = text.partition("=")
-        if equals and name in growing:
+        if equals and name in incremental:
             found[name] = value
         elif equals:
-            known = ", ".join(sorted(growing))
+            known = ", ".join(sorted(incremental))
             message = f"--{option} {text}: there is no incremental source '{name}'; there is {known}"
             raise RunFailed(ExitCode.CONFIG, bookmarks.UNFIT, message)
     for text in given:
         if "=" not in text:
-            found = {**dict.fromkeys(growing, text), **found}
+            found = {**dict.fromkeys(incremental, text), **found}
     return found

@@ -399,7 +399,7 @@ def _is_local(run: _Run, opening: _SessionOpening) -> bool:
 
 def _last_bookmark(
     run: _Run, wanted: targets.Targets, destination: Destinations
-) -> tuple[bookmark.Bookmark | None, dict[str, bookmarks.News]]:
+) -> tuple[bookmark.Bookmark | None, dict[str, bookmarks.IncrementalRead]]:
     """The bookmark if any source is incremental, and the new inputs of such sources."""
     last = None if wanted.bookmark is None else bookmark.Bookmark.read(wanted.bookmark, destination)
     known = last or bookmark.Bookmark(Path())
@@ -458,7 +458,7 @@ def _previewing(run: _Run, show: Callable[[str, str], None]) -> ExitCode:
     return run.exit_code
 
 
-def _begin(run: _Run, news: Mapping[str, bookmarks.News]) -> _SessionOpening:
+def _begin(run: _Run, news: Mapping[str, bookmarks.IncrementalRead]) -> _SessionOpening:
     """Find the inputs while the session opens; of incremental sources, only the new ones in `news`."""
     least = run.threads * plans.LEAST_TASK_BYTES
     if run.plan.memory_limit_bytes < least:

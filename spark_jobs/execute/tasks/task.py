@@ -126,7 +126,7 @@ class Task(task_failures.TaskFailures):
         if known is None:
             self.report.notices.append(found)
         else:
-            self.report.notices[self.report.notices.index(known)] = known.and_also(found)
+            self.report.notices[self.report.notices.index(known)] = known.merged_with(found)
 
     def break_rule(
         self,
@@ -156,7 +156,7 @@ class Task(task_failures.TaskFailures):
         known = {each.key: number for number, each in enumerate(self.report.broken_rules)}
         if found.key in known:
             at = known[found.key]
-            self.report.broken_rules[at] = self.report.broken_rules[at].and_also(found)
+            self.report.broken_rules[at] = self.report.broken_rules[at].merged_with(found)
         else:
             self.report.broken_rules.append(found)
 

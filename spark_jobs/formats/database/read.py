@@ -12,7 +12,7 @@ from spark_jobs.cxl import types
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import reader, reading
 from spark_jobs.formats.columns import MISFIT, FilePlan
-from spark_jobs.formats.database.tables import Found, Growing, Slice, TooLong, Unfit
+from spark_jobs.formats.database.tables import Found, IncrementalColumn, Slice, TooLong, Unfit
 from spark_jobs.formats.typed import reader as typed_reader
 from spark_jobs.formats.typed.records import TypedShape
 from spark_jobs.scan import connections
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
     from spark_jobs.formats.typed.records import Found as FoundArray
-    from spark_jobs.scan.bookmarks import Mark, News
+    from spark_jobs.scan.bookmarks import IncrementalRead, Mark
     from spark_jobs.scan.connections import Connection
 
 #: A batch is as large as the driver makes it, but no larger than a record may be.
@@ -62,7 +62,7 @@ class DatabaseReader(reader.Reader):
         connection = connections.find(self.options.connection, place.connections, place.base)
         return self._files(connection, self._looked(connection, None).tables)
 
-    def news(self, place: Place, wanted: News) -> tuple[tuple[InputFile, ...], Mark | None]:
+    def news(self, place: Place, wanted: IncrementalRead) -> tuple[tuple[InputFile, ...], Mark | None]:
         """The tables with conditions for the rows that are new.
 
         Raises:
@@ -74,23 +74,25 @@ class DatabaseReader(reader.Reader):
         for key, now in (("column", column), ("of", about)):
             if before is not None and before.get(key) != now:
                 raise wanted.unfit(f"is of `{before.get(key)}`, and the source reads `{now}`")
-        growing = Growing(
+        incremental = IncrementalColumn(
             column,
             None if before is None else before["through"],
             wanted.since,
             wanted.until,
             wanted.settings.delay_s,
         )
-        found = self._looked(connection, growing, wanted)
+        found = self._looked(connection, incremental, wanted)
         files = self._files(connection, found.tables)
         if wanted.is_interval or found.through is None:
             return files, None
         mark = {"by": COLUMN, "of": about, "column": column, "through": found.through}
         return files, mark
 
-    def _looked(self, connection: Connection, growing: Growing | None, wanted: News | None = None) -> Found:
+    def _looked(
+        self, connection: Connection, incremental: IncrementalColumn | None, wanted: IncrementalRead | None = None
+    ) -> Found:
         try:
-            found: Found = _module(connection).look(connection, self.options, growing)
+            found: Found = _module(connection).look(connection, self.options, incremental)
         except Unfit as problem:
             if wanted is not None:
                 raise FormatError(str(problem), f"source '{wanted.source}'", UNFIT) from None

@@ -99,14 +99,14 @@ class TooLong(Exception):
 
 @dataclass(frozen=True)
 class Found:
-    """The tables that a source reads, and how far its growing column goes in them; None where that stays as it was."""
+    """The tables that a source reads, and the end of its incremental column in them; None if that has not moved."""
 
     tables: tuple[Table, ...]
     through: Any = None
 
 
 @dataclass(frozen=True)
-class Growing:
+class IncrementalColumn:
     """A column whose values only grow, and which of them are wanted.
 
     Args:

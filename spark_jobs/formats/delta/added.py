@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
     from spark_jobs.formats.reader import Place
-    from spark_jobs.scan.bookmarks import Mark, News
+    from spark_jobs.scan.bookmarks import IncrementalRead, Mark
     from spark_jobs.scan.files import InputFile
 
 _LEAST = timedelta(microseconds=1)
@@ -41,7 +41,7 @@ class _Version:
 
 
 def news(
-    options: DeltaRead, place: Place, declared: Collection[str], wanted: News
+    options: DeltaRead, place: Place, declared: Collection[str], wanted: IncrementalRead
 ) -> tuple[tuple[InputFile, ...], Mark | None]:
     """See `Reader.news`.
 
@@ -70,7 +70,7 @@ def news(
     return _added(root, place, declared, wanted, range(span.first, span.end)), mark
 
 
-def _place(table: DeltaTable, place: Place, bound: str | None, wanted: News, option: str) -> int | None:
+def _place(table: DeltaTable, place: Place, bound: str | None, wanted: IncrementalRead, option: str) -> int | None:
     """The first version that a bound of the command line speaks of: a number, or a time.
 
     Raises:
@@ -86,7 +86,9 @@ def _place(table: DeltaTable, place: Place, bound: str | None, wanted: News, opt
     return 0 if before is None else before + 1
 
 
-def _added(root: str, place: Place, declared: Collection[str], wanted: News, numbers: range) -> tuple[InputFile, ...]:
+def _added(
+    root: str, place: Place, declared: Collection[str], wanted: IncrementalRead, numbers: range
+) -> tuple[InputFile, ...]:
     """The files that some versions have added, in the order in which they came.
 
     Raises:
@@ -112,7 +114,7 @@ def _added(root: str, place: Place, declared: Collection[str], wanted: News, num
     return tuple(sorted(chosen, key=lambda file: (file.mtime_ns, file.path)))
 
 
-def _read(root: str, place: Place, number: int, wanted: News) -> _Version:
+def _read(root: str, place: Place, number: int, wanted: IncrementalRead) -> _Version:
     """Read the changes of a version from the log.
 
     Raises:

@@ -11,7 +11,7 @@ from spark_jobs.formats.tables.read import TableReader
 if TYPE_CHECKING:
     from spark_jobs.formats.format import ArrayPath
     from spark_jobs.formats.reader import Place
-    from spark_jobs.scan.bookmarks import Mark, News
+    from spark_jobs.scan.bookmarks import IncrementalRead, Mark
     from spark_jobs.scan.files import FormatError, InputFile
 
 
@@ -29,7 +29,7 @@ class DeltaReader(TableReader):
         """
         return log.files(self.options, place, self.declared)
 
-    def news(self, place: Place, wanted: News) -> tuple[tuple[InputFile, ...], Mark | None]:
+    def news(self, place: Place, wanted: IncrementalRead) -> tuple[tuple[InputFile, ...], Mark | None]:
         """The files that versions have added.
 
         Raises:

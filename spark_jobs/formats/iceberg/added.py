@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.iceberg.options import IcebergRead
     from spark_jobs.formats.reader import Place
-    from spark_jobs.scan.bookmarks import Mark, News
+    from spark_jobs.scan.bookmarks import IncrementalRead, Mark
     from spark_jobs.scan.files import InputFile
 
 _NANOSECONDS = 1_000_000
 
 
 def news(
-    options: IcebergRead, place: Place, declared: Collection[str], wanted: News
+    options: IcebergRead, place: Place, declared: Collection[str], wanted: IncrementalRead
 ) -> tuple[tuple[InputFile, ...], Mark | None]:
     """See `Reader.news`.
 
@@ -70,7 +70,7 @@ def _line(table: Table) -> list[Snapshot]:
     return [*reversed([*ancestors_of(table.current_snapshot(), table.metadata)])]
 
 
-def _place(line: Sequence[Snapshot], bound: str | None, wanted: News, option: str) -> int | None:
+def _place(line: Sequence[Snapshot], bound: str | None, wanted: IncrementalRead, option: str) -> int | None:
     """The place of the first snapshot that a bound of the command line speaks of: an id, or a time.
 
     Raises:
@@ -94,7 +94,7 @@ def _place(line: Sequence[Snapshot], bound: str | None, wanted: News, option: st
     return found
 
 
-def _added(table: Table, line: Sequence[Snapshot], wanted: News) -> list[ManifestEntry]:
+def _added(table: Table, line: Sequence[Snapshot], wanted: IncrementalRead) -> list[ManifestEntry]:
     """The files that some snapshots have added.
 
     Raises:

@@ -13,7 +13,7 @@ from spark_jobs.scan.bookmarks import UNFIT, VERSION
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    from spark_jobs.scan.bookmarks import Mark, News
+    from spark_jobs.scan.bookmarks import IncrementalRead, Mark
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Span:
         return self.end <= (self.first or 0)
 
 
-def span(wanted: News, through: int | None, since: int | None, until: int | None, count: int) -> Span:
+def span(wanted: IncrementalRead, through: int | None, since: int | None, until: int | None, count: int) -> Span:
     """The versions that a run reads.
 
     Args:
@@ -53,7 +53,7 @@ def span(wanted: News, through: int | None, since: int | None, until: int | None
     return Span(first, end, is_new and is_further and not wanted.is_interval)
 
 
-def known(wanted: News, table: str) -> Any:
+def known(wanted: IncrementalRead, table: str) -> Any:
     """The version that was read last, as the mark has it; None where nothing was.
 
     Args:
@@ -81,7 +81,7 @@ def mark(table: str, through: int) -> Mark:
     return {"by": VERSION, "of": table, "through": through}
 
 
-def refuse_chosen(wanted: News, keys: tuple[str, ...]) -> None:
+def refuse_chosen(wanted: IncrementalRead, keys: tuple[str, ...]) -> None:
     """Refuse a source that both chooses a version and reads incrementally.
 
     Raises:
@@ -92,7 +92,7 @@ def refuse_chosen(wanted: News, keys: tuple[str, ...]) -> None:
         raise FormatError(text, f"source '{wanted.source}'", UNFIT)
 
 
-def taken(wanted: News, version: str, operation: str, following: str) -> FormatError:
+def taken(wanted: IncrementalRead, version: str, operation: str, following: str) -> FormatError:
     """Make the error for a version that removed or changed rows.
 
     Args:

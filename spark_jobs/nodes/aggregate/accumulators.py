@@ -80,7 +80,7 @@ class Accumulator:
         """State columns from raw rows."""
         raise NotImplementedError
 
-    def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
+    def merge_states(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
         """State columns from states by their names."""
         raise NotImplementedError
 
@@ -122,7 +122,7 @@ class Count(Accumulator):
         ones = pc.cast(arguments[0].is_valid(), pa.int64()) if arguments else pa.array(np.ones(count, dtype=np.int64))
         return [Grouped(self.name, ones, "sum", ZERO_WHEN_EMPTY)]
 
-    def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
+    def merge_states(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
         return [Grouped(self.name, states[self.name], "sum", ZERO_WHEN_EMPTY)]
 
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
@@ -143,7 +143,7 @@ class IntSum(Accumulator):
         wide = terms if largest * max(count, 1) < 2**62 else pc.cast(terms, EXACT_INT)
         return [Grouped(self.name, wide, "sum", SKIP_NULLS)]
 
-    def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
+    def merge_states(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
         return [Grouped(self.name, pc.cast(states[self.name], EXACT_INT), "sum", SKIP_NULLS)]
 
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
@@ -163,7 +163,7 @@ class FloatSum(Accumulator):
         """The digits of the terms. With several arguments, a term is their sum."""
         return self._grouped(exact.digits_of(*(pc.cast(argument, pa.float64(), safe=False) for argument in arguments)))
 
-    def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
+    def merge_states(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
         """The carried digits, which can be summed again without overflow."""
         return self._grouped(exact.carried(self._digits(states)))
 
@@ -254,8 +254,8 @@ class WeightedAverage(Accumulator):
         products, weights = self._parts()
         return [*products.first([product, error], count), *weights.first([factors], count)]
 
-    def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
-        return [grouped for part in self._parts() for grouped in part.again(states)]
+    def merge_states(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
+        return [grouped for part in self._parts() for grouped in part.merge_states(states)]
 
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
         """Null where the weights add up to zero."""
@@ -273,7 +273,7 @@ class Pick(Accumulator):
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
         return [Grouped(self.name, arguments[0], self.function, self.options)]
 
-    def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
+    def merge_states(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
         """Apply the same function to the states, which are in record order."""
         return [Grouped(self.name, states[self.name], self.function, self.options)]
 
@@ -299,9 +299,9 @@ class Max(Pick):
             grouped.append(self._seen(pc.fill_null(pc.is_nan(arguments[0]), False)))
         return grouped
 
-    def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
+    def merge_states(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
         """The largest state, and whether any value was NaN."""
-        grouped = super().again(states)
+        grouped = super().merge_states(states)
         if pa.types.is_floating(states[self.name].type):
             grouped.append(self._seen(states[f"{self.name}.nan"]))
         return grouped
@@ -347,7 +347,7 @@ class Folded(Accumulator):
         """One list column per argument."""
         return [Grouped(f"{self.name}.{i}", argument, "list") for i, argument in enumerate(arguments)]
 
-    def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
+    def merge_states(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
         return [Grouped(f"{self.name}.{i}", states[f"{self.name}.{i}"], None) for i in range(len(self.call.arguments))]
 
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:

@@ -58,7 +58,7 @@ class Grouping:
         """
         table = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
         columns = {name: array(table, name) for name in table.schema.names}
-        states = [state for accumulator in self.state_accumulators for state in accumulator.again(columns)]
+        states = [state for accumulator in self.state_accumulators for state in accumulator.merge_states(columns)]
         return groups.reduce(self.keys, columns, self.extra_columns, states)
 
 
@@ -117,7 +117,7 @@ class Partial(operator.Operator):
     def process(self, batch: batches.Batch, port: int) -> None:
         """Prepare keys and arguments; group the records when enough are buffered."""
         batch, columns = self.ready(self.take(batch))
-        self.become(batch.count, 0)
+        self.count_replaced(batch.count, 0)
         self.hold(batch, self.prepared(batch, columns))
 
     def ready(self, batch: batches.Batch) -> tuple[batches.Batch, dict[str, pa.Array]]:
@@ -130,7 +130,7 @@ class Partial(operator.Operator):
             result = self.run(self.before, batch, self.state)
             self.fail(batch, [self._add_error(item) for item in result.failures])
             kept = batch if result.rows is None else batch.take(result.rows)
-            self.become(batch.count - len(result.failures) - kept.count, 0)  # a filter left them out
+            self.count_replaced(batch.count - len(result.failures) - kept.count, 0)  # a filter left them out
             batch, emits = kept, result.emits
         return self._keyed(batch, emits)
 

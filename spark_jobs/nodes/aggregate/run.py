@@ -140,7 +140,7 @@ class Final(shuffle.ShuffleReader):
         suppressed = self.context.correlation.suppressed(name, batch)
         if suppressed is not None:
             batch, overflows = batch.take(pa.array(np.flatnonzero(~suppressed))), overflows[~suppressed]
-        self.become(0, batch.count)
+        self.count_replaced(0, batch.count)
         overflowed = overflows != ""
         if overflowed.any():
             errors = [

@@ -117,7 +117,9 @@ class MaterializeBuildSide(operator.Operator):
             named = replace(batch, data=qualified(self.step, batch.data, self.qualifier))
             result = self.run(program, named, engine.EvaluationContext())
             if result.failures:
-                self.become(0, len(result.failures))  # the records that a combine counts as input are the driver's
+                self.count_replaced(
+                    0, len(result.failures)
+                )  # the records that a combine counts as input are the driver's
                 self.fail(batch, [combine_error(item) for item in result.failures])
                 kept = batches.indices_except(batch.count, [item.row for item in result.failures])
                 batch, found = batch.take(kept), [column.take(kept) for column in found]

@@ -396,7 +396,7 @@ class Joining(operator.Operator):
         for qualifier, rows in pairs.builds.items():
             row = int(rows[item.row])
             if row >= 0:
-                self.become(0, 1)
+                self.count_replaced(0, 1)
                 record = self.tables[qualifier].records.slice(row, 1)
                 companion = batches.Batch(record, pa.array([0]), batches.GroupOrigin(0))
                 error = build.combine_error(engine.RowFailure(0, item.failure))
@@ -421,7 +421,7 @@ class Joining(operator.Operator):
             rows, emits = rows[kept], {name: column.take(pa.array(kept)) for name, column in emits.items()}
         self.drop(filtered=result.filtered)
         drivers = batch.count if drivers is None else drivers
-        self.become(drivers - len(failed) - already_failed, len(rows) + result.filtered)
+        self.count_replaced(drivers - len(failed) - already_failed, len(rows) + result.filtered)
         self._push(batch, pairs.take(rows), emits)
 
     def _push(self, batch: batches.Batch, pairs: Pairs, columns: dict[str, pa.Array]) -> None:

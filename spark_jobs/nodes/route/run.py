@@ -31,7 +31,7 @@ class Route(operator.Operator):
         """Split a batch over the branches. A record for which a condition fails takes none of them."""
         batch = self.take(batch)
         outcomes = self._inclusive(batch) if self.step.inclusive else self._exclusive(batch)
-        self.become(batch.count - self._failed, sum(len(rows) for _, rows in outcomes))
+        self.count_replaced(batch.count - self._failed, sum(len(rows) for _, rows in outcomes))
         for name, rows in outcomes:
             if len(rows):
                 taken = batch if len(rows) == batch.count else batch.take(pa.array(rows))

@@ -51,7 +51,7 @@ class Measurement:
     distinct: int = 0
     is_hidden: bool = False
 
-    def and_also(self, other: Measurement) -> Measurement:
+    def merged_with(self, other: Measurement) -> Measurement:
         """The sum of two measurements. Their `distinct` values are taken to be disjoint."""
         least = [each for each in (self.least, other.least) if each is not None]
         most = [each for each in (self.most, other.most) if each is not None]

@@ -102,7 +102,7 @@ class Total(Tables):
 
     @staticmethod
     def _refuse(given: operator.Operator, batch: batches.Batch, failing: list[engine.RowFailure]) -> None:
-        given.become(0, len(failing))
+        given.count_replaced(0, len(failing))
         failures = [
             engine.RowFailure(item.row, failure.restated(item.failure, item.failure.detail, failure.Category.AGGREGATE))
             for item in failing

@@ -57,7 +57,7 @@ class Transform(operator.Operator):
             batch.at, at = self.stream.child_places(batch, result.rows)
         self.fail(batch, result.failures)
         made = batch.count if result.rows is None else len(result.rows)
-        self.become(batch.count - result.filtered - result.duplicates - len(result.failures), made)
+        self.count_replaced(batch.count - result.filtered - result.duplicates - len(result.failures), made)
         for start, count in self._pieces(batch, result):
             output = _output(batch, result if count == made else _slice(result, start, count), fields=self.last)
             if at is not None:

@@ -35,7 +35,7 @@ nodes:
 BOOKMARK = "out/.clinker-p.bookmark.json"
 
 
-class Growing:
+class IncrementalColumn:
     """A folder with a pipeline that reads new rows."""
 
     def __init__(self, folder: Path, connection: str) -> None:
@@ -58,19 +58,19 @@ class Growing:
 
 
 @pytest.fixture
-def in_postgres(tmp_path: Path, postgres: Database, monkeypatch: pytest.MonkeyPatch) -> Growing:
+def in_postgres(tmp_path: Path, postgres: Database, monkeypatch: pytest.MonkeyPatch) -> IncrementalColumn:
     without_spark.install(monkeypatch)
-    return Growing(tmp_path, "warehouse")
+    return IncrementalColumn(tmp_path, "warehouse")
 
 
 @pytest.fixture
-def in_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Growing:
+def in_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IncrementalColumn:
     without_spark.install(monkeypatch)
     monkeypatch.setenv("CLINKER_CONNECTION_SHOP", "sqlite:///shop.db")
-    return Growing(tmp_path, "shop")
+    return IncrementalColumn(tmp_path, "shop")
 
 
-def test_rows_of_postgres_are_read_once(in_postgres: Growing, postgres: Database) -> None:
+def test_rows_of_postgres_are_read_once(in_postgres: IncrementalColumn, postgres: Database) -> None:
     run = in_postgres.run
     postgres.run("CREATE TABLE t (id int8, at timestamptz NOT NULL)")
     assert run("{ column: at }") == []
@@ -98,7 +98,7 @@ def test_rows_of_postgres_are_read_once(in_postgres: Growing, postgres: Database
     ],
 )
 def test_each_type_that_grows_keeps_its_value_exactly(
-    kind: str, first: str, second: str, in_postgres: Growing, postgres: Database
+    kind: str, first: str, second: str, in_postgres: IncrementalColumn, postgres: Database
 ) -> None:
     postgres.run(f'CREATE TABLE t (id int, "Grow""s" {kind});\nINSERT INTO t VALUES (1, {first})')
     incremental = """{ column: 'Grow"s' }"""
@@ -109,7 +109,9 @@ def test_each_type_that_grows_keeps_its_value_exactly(
 
 
 @pytest.mark.parametrize("options", ["table: parts", "table: parts, partition_by: id, partitions: 3"])
-def test_partitions_and_ranges_have_the_new_rows_once(options: str, in_postgres: Growing, postgres: Database) -> None:
+def test_partitions_and_ranges_have_the_new_rows_once(
+    options: str, in_postgres: IncrementalColumn, postgres: Database
+) -> None:
     postgres.run(
         "CREATE TABLE parts (id int, n int NOT NULL) PARTITION BY RANGE (id);\n"
         "CREATE TABLE p1 PARTITION OF parts FOR VALUES FROM (0) TO (100);\n"
@@ -122,7 +124,7 @@ def test_partitions_and_ranges_have_the_new_rows_once(options: str, in_postgres:
 
 
 def test_many_rows_are_read_in_parallel_and_new_ones_by_an_index(
-    in_postgres: Growing, postgres: Database, monkeypatch: pytest.MonkeyPatch
+    in_postgres: IncrementalColumn, postgres: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipelines.cut_by(monkeypatch, 16_384)
     postgres.run(
@@ -134,7 +136,7 @@ def test_many_rows_are_read_in_parallel_and_new_ones_by_an_index(
     assert sorted(in_postgres.run("{ column: id }")) == [*range(2001, 2501)]  # in the order of their places
 
 
-def test_rows_that_may_still_be_overtaken_wait(in_postgres: Growing, postgres: Database) -> None:
+def test_rows_that_may_still_be_overtaken_wait(in_postgres: IncrementalColumn, postgres: Database) -> None:
     postgres.run(
         "CREATE TABLE t (id int, at timestamp);\nINSERT INTO t VALUES "
         "(1, now() AT TIME ZONE 'UTC' - interval '1h'), (2, now() AT TIME ZONE 'UTC' - interval '1min')"
@@ -144,7 +146,7 @@ def test_rows_that_may_still_be_overtaken_wait(in_postgres: Growing, postgres: D
     assert in_postgres.run("{ column: at }") == [2]
 
 
-def test_since_and_until_of_postgres(in_postgres: Growing, postgres: Database) -> None:
+def test_since_and_until_of_postgres(in_postgres: IncrementalColumn, postgres: Database) -> None:
     run, column = in_postgres.run, "{ column: at }"
     postgres.run("CREATE TABLE t (id int, at timestamptz);\n"
                  "INSERT INTO t SELECT n, '2024-01-01T00:00:00Z'::timestamptz + n * interval '1 day' "
@@ -164,7 +166,7 @@ def test_since_and_until_of_postgres(in_postgres: Growing, postgres: Database) -
     assert in_postgres.mark["through"] == "2024-01-10 00:00:00+00"
 
 
-def test_rows_of_sqlite_are_read_once(in_sqlite: Growing) -> None:
+def test_rows_of_sqlite_are_read_once(in_sqlite: IncrementalColumn) -> None:
     shop = Shop(in_sqlite.folder)
     shop.fill("CREATE TABLE t (id INTEGER PRIMARY KEY, at)")
     assert in_sqlite.run("{ column: id }") == []
@@ -183,7 +185,7 @@ def test_rows_of_sqlite_are_read_once(in_sqlite: Growing) -> None:
 @pytest.mark.parametrize(
     "layout", ["%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S.000"]
 )
-def test_bounds_of_sqlite_are_times_however_the_column_spells_them(in_sqlite: Growing, layout: str) -> None:
+def test_bounds_of_sqlite_are_times_however_the_column_spells_them(in_sqlite: IncrementalColumn, layout: str) -> None:
     rows = [
         (number, datetime(2026, 1, day, hour).strftime(layout))
         for number, (day, hour) in enumerate([(1, 23), (2, 0), (2, 6), (2, 23), (3, 0)], 1)
@@ -201,13 +203,13 @@ def test_bounds_of_sqlite_are_times_however_the_column_spells_them(in_sqlite: Gr
     assert "--since yesterday is no date or time, as `at` has them" in in_sqlite.error.message
 
 
-def test_bounds_of_sqlite_are_in_the_zone_of_the_column(in_sqlite: Growing) -> None:
+def test_bounds_of_sqlite_are_in_the_zone_of_the_column(in_sqlite: IncrementalColumn) -> None:
     rows = "(1, '2026-01-02T06:59:00+01:00'), (2, '2026-01-02T07:00:00+01:00'), (3, '2026-01-02T08:00:00.5+01:00')"
     Shop(in_sqlite.folder).fill("CREATE TABLE t (id INTEGER, at TEXT)", f"INSERT INTO t VALUES {rows}")
     assert in_sqlite.run("{ column: at }", since=("2026-01-02T06:00:00Z",), until=("2026-01-02T07:00:00.5Z",)) == [2]
 
 
-def test_texts_of_sqlite_grow_as_texts(in_sqlite: Growing) -> None:
+def test_texts_of_sqlite_grow_as_texts(in_sqlite: IncrementalColumn) -> None:
     shop = Shop(in_sqlite.folder)
     shop.fill("CREATE TABLE t (id INTEGER, at TEXT)", "INSERT INTO t VALUES (1, '2024-01-01 00:00'), (2, 'it''s')")
     query = 'query: "SELECT * FROM t"'
@@ -229,7 +231,7 @@ def test_texts_of_sqlite_grow_as_texts(in_sqlite: Growing) -> None:
     ],
 )
 def test_columns_that_cannot_grow_are_told_in_postgres(
-    table: str, incremental: str, said: str, in_postgres: Growing, postgres: Database
+    table: str, incremental: str, said: str, in_postgres: IncrementalColumn, postgres: Database
 ) -> None:
     postgres.run(f"CREATE TABLE t ({table});\nINSERT INTO t (id) VALUES (1)")
     in_postgres.run(incremental, code=4)
@@ -248,7 +250,7 @@ def test_columns_that_cannot_grow_are_told_in_postgres(
     ],
 )
 def test_columns_that_cannot_grow_are_told_in_sqlite(
-    table: str, incremental: str, said: str, in_sqlite: Growing
+    table: str, incremental: str, said: str, in_sqlite: IncrementalColumn
 ) -> None:
     Shop(in_sqlite.folder).fill(f"CREATE TABLE t ({table})", "INSERT INTO t (id) VALUES (1)")
     in_sqlite.run(incremental, code=4)
@@ -257,13 +259,13 @@ def test_columns_that_cannot_grow_are_told_in_sqlite(
 
 
 @pytest.mark.parametrize("bound", ["x", "1.5.2", "NaN"])
-def test_bounds_of_another_type_are_told(bound: str, in_postgres: Growing, postgres: Database) -> None:
+def test_bounds_of_another_type_are_told(bound: str, in_postgres: IncrementalColumn, postgres: Database) -> None:
     postgres.run("CREATE TABLE t (id int);\nINSERT INTO t VALUES (1)")
     in_postgres.run("{ column: id }", code=4, since=(bound,))
     assert f"--since {bound} is no number, as `id` has them" in in_postgres.error.message
 
 
-def test_another_column_needs_a_new_bookmark(in_postgres: Growing, postgres: Database) -> None:
+def test_another_column_needs_a_new_bookmark(in_postgres: IncrementalColumn, postgres: Database) -> None:
     postgres.run("CREATE TABLE t (id int, n int);\nINSERT INTO t VALUES (1, 10)")
     in_postgres.run("{ column: id }")
     in_postgres.run("{ column: n }", code=4)

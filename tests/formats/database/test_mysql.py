@@ -12,7 +12,7 @@ from spark_jobs.formats.database.options import DatabaseRead
 from spark_jobs.formats.database.tables import Slice, Unfit
 from spark_jobs.scan.connections import Connection
 from tests.execute import pipelines, without_spark
-from tests.formats.database.test_incremental_tables import Growing
+from tests.formats.database.test_incremental_tables import IncrementalColumn
 from tests.formats.database.test_sqlite import PIPELINE
 from tests.postgres import PASSWORD
 
@@ -236,7 +236,7 @@ def test_rows_with_long_texts_come_a_few_at_a_time(mariadb: MariaDatabase) -> No
 
 def test_rows_are_read_once(tmp_path: Path, mariadb: MariaDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
-    run = Growing(tmp_path, "warehouse").run
+    run = IncrementalColumn(tmp_path, "warehouse").run
     mariadb.run("CREATE TABLE t (id bigint PRIMARY KEY, at datetime(6) NOT NULL, v varchar(9) DEFAULT 'b')")
     assert run("{ column: at }") == []
     mariadb.run("INSERT INTO t (id, at) SELECT seq, '2024-01-01' + INTERVAL seq HOUR FROM seq_1_to_50")
@@ -252,10 +252,10 @@ def test_bytes_do_not_say_how_far_a_run_went(
     tmp_path: Path, mariadb: MariaDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_spark.install(monkeypatch)
-    growing = Growing(tmp_path, "warehouse")
+    incremental = IncrementalColumn(tmp_path, "warehouse")
     mariadb.run("CREATE TABLE t (id bigint, v varbinary(9));\nINSERT INTO t VALUES (1, x'ff')")
-    growing.run("{ column: v }", code=4)
-    assert "`incremental.column: v` has bytes" in growing.error.message
+    incremental.run("{ column: v }", code=4)
+    assert "`incremental.column: v` has bytes" in incremental.error.message
 
 
 def test_names_of_tables() -> None:

@@ -25,8 +25,8 @@ from spark_jobs.cxl.written_numbers import number_of
 from spark_jobs.formats.database.tables import (
     Column,
     Found,
-    Growing,
     How,
+    IncrementalColumn,
     Part,
     Slice,
     Table,
@@ -222,7 +222,7 @@ def release() -> None:
     """Nothing is held open between tasks."""
 
 
-def look(connection: Connection, options: DatabaseRead, growing: Growing | None = None) -> Found:
+def look(connection: Connection, options: DatabaseRead, incremental: IncrementalColumn | None = None) -> Found:
     """The table that a source reads, or its ranges.
 
     Raises:
@@ -247,8 +247,8 @@ def look(connection: Connection, options: DatabaseRead, growing: Growing | None 
             are_json = {_text(name) for (name,) in rows(opened, _JSON, schema, table)}
             columns = [replace(each, kind="json", how=How.JSON) if each.name in are_json else each for each in columns]
         through = None
-        if growing is not None:
-            part, through = _grown(opened, part, columns, growing)
+        if incremental is not None:
+            part, through = _grown(opened, part, columns, incremental)
         parts = _in_ranges(opened, part, columns, options) if options.partition_by else [part]
         return Found(tuple(Table(connection, each, tuple(columns)) for each in parts), through)
 
@@ -310,36 +310,38 @@ def _in_ranges(opened: Any, whole: Part, columns: Sequence[Column], options: Dat
     return [whole.ranged(condition, number, len(conditions)) for number, condition in enumerate(conditions, 1)]
 
 
-def _grown(opened: Any, part: Part, columns: Sequence[Column], growing: Growing) -> tuple[Part, str | None]:
+def _grown(
+    opened: Any, part: Part, columns: Sequence[Column], incremental: IncrementalColumn
+) -> tuple[Part, str | None]:
     """The part with the condition of new rows, and the greatest value of these, as a text."""
-    chosen = _column(columns, growing.column, _GROWING, "incremental.column", "numbers, moments or texts")
+    chosen = _column(columns, incremental.column, _GROWING, "incremental.column", "numbers, moments or texts")
     name, kind = quoted(chosen.name), chosen.kind
     if rows(opened, f"SELECT 1 FROM {part.relation} WHERE {name} IS NULL LIMIT 1"):
-        raise without_value(growing.column)
+        raise without_value(incremental.column)
     conditions = []
-    if growing.since is not None:
-        conditions.append(f"{name} >= {_bound(opened, growing.since, kind, growing, 'since')}")
-    elif growing.after is not None:
-        conditions.append(f"{name} > {_literal(opened, str(growing.after), kind)}")
-    if growing.until is not None:
-        conditions.append(f"{name} < {_bound(opened, growing.until, kind, growing, 'until')}")
-    settled = [f"{name} < {_settled(kind, growing)}"] if growing.delay_s else []
+    if incremental.since is not None:
+        conditions.append(f"{name} >= {_bound(opened, incremental.since, kind, incremental, 'since')}")
+    elif incremental.after is not None:
+        conditions.append(f"{name} > {_literal(opened, str(incremental.after), kind)}")
+    if incremental.until is not None:
+        conditions.append(f"{name} < {_bound(opened, incremental.until, kind, incremental, 'until')}")
+    settled = [f"{name} < {_settled(kind, incremental)}"] if incremental.delay_s else []
     where = " AND ".join([*conditions, *settled]) or "true"
     ((found,),) = rows(opened, f"SELECT max({name}) FROM {part.relation} WHERE {where}")
     if found is None:
         return replace(part, size=0), None
     if isinstance(found, bytes) and kind == "text":
-        raise Unfit(f"`incremental.column: {growing.column}` has bytes: name a column of numbers, moments or texts")
+        raise Unfit(f"`incremental.column: {incremental.column}` has bytes: name a column of numbers, moments or texts")
     greatest = _text(found)
     if kind == "text" and not greatest.isprintable():
-        raise boundless(growing.column, repr(greatest))
+        raise boundless(incremental.column, repr(greatest))
     condition = " AND ".join([*conditions, f"{name} <= {_literal(opened, greatest, kind)}"])
     through: str | None = greatest
-    if growing.since is not None and growing.after is not None:
-        after = _literal(opened, str(growing.after), kind)
-        since, last = _bound(opened, growing.since, kind, growing, "since"), _literal(opened, greatest, kind)
+    if incremental.since is not None and incremental.after is not None:
+        after = _literal(opened, str(incremental.after), kind)
+        since, last = _bound(opened, incremental.since, kind, incremental, "since"), _literal(opened, greatest, kind)
         ((is_joined, is_further),) = rows(opened, f"SELECT {since} <= {after}, {last} >= {after}")
-        through = (greatest if is_further else str(growing.after)) if is_joined else None
+        through = (greatest if is_further else str(incremental.after)) if is_joined else None
     return replace(part, condition=condition), through
 
 
@@ -352,7 +354,7 @@ def _literal(opened: Any, text: str, kind: str) -> str:
     return quoted_text
 
 
-def _bound(opened: Any, text: str, kind: str, growing: Growing, option: str) -> str:
+def _bound(opened: Any, text: str, kind: str, incremental: IncrementalColumn, option: str) -> str:
     """A bound of the command line as a literal.
 
     Raises:
@@ -362,7 +364,7 @@ def _bound(opened: Any, text: str, kind: str, growing: Growing, option: str) -> 
         try:
             found = bookmarks.time(text)
         except ValueError:
-            raise Unfit(f"--{option} {text} is no date or time, as `{growing.column}` has them") from None
+            raise Unfit(f"--{option} {text} is no date or time, as `{incremental.column}` has them") from None
         shown = found.date().isoformat() if kind == "date" else found.replace(tzinfo=None).isoformat(sep=" ")
         return _literal(opened, shown, kind)
     if kind in _NUMBERS:
@@ -370,15 +372,15 @@ def _bound(opened: Any, text: str, kind: str, growing: Growing, option: str) -> 
             if not decimal.Decimal(text).is_finite():
                 raise decimal.InvalidOperation
         except decimal.InvalidOperation:
-            raise Unfit(f"--{option} {text} is no number, as `{growing.column}` has them") from None
+            raise Unfit(f"--{option} {text} is no number, as `{incremental.column}` has them") from None
     return _literal(opened, text, kind)
 
 
-def _settled(kind: str, growing: Growing) -> str:
+def _settled(kind: str, incremental: IncrementalColumn) -> str:
     """The moment from which on rows are left to a later run."""
     if kind not in _MOMENTS:
-        raise Unfit(f"`incremental.delay` needs a column of moments, and `{growing.column}` is of the type {kind}")
-    return f"(UTC_TIMESTAMP(6) - INTERVAL {growing.delay_s!r} SECOND)"
+        raise Unfit(f"`incremental.delay` needs a column of moments, and `{incremental.column}` is of the type {kind}")
+    return f"(UTC_TIMESTAMP(6) - INTERVAL {incremental.delay_s!r} SECOND)"
 
 
 def _expression(column: Column) -> str:

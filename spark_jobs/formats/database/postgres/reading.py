@@ -22,8 +22,8 @@ from spark_jobs.cxl.written_numbers import number_of
 from spark_jobs.formats.database.tables import (
     Column,
     Found,
-    Growing,
     How,
+    IncrementalColumn,
     Part,
     Slice,
     Table,
@@ -155,13 +155,13 @@ def _rows(opened: Any, text: str, *values: Any, is_copied: bool = True) -> list[
         return [*cursor.fetchall()]
 
 
-def look(connection: Connection, options: DatabaseRead, growing: Growing | None = None) -> Found:
+def look(connection: Connection, options: DatabaseRead, incremental: IncrementalColumn | None = None) -> Found:
     """The tables that a source reads: partitions of a partitioned one each by itself, in the order of their names.
 
     Args:
         connection: where they are.
         options: the options of the source.
-        growing: which rows are wanted, where not all are.
+        incremental: which rows are wanted, where not all are.
 
     Raises:
         FormatError: the database refuses or fails, or has no such table (E911).
@@ -172,7 +172,7 @@ def look(connection: Connection, options: DatabaseRead, growing: Growing | None 
         if options.query:
             relation = f"({options.query.strip().rstrip(';')}\n) AS clinker_query"
             part = Part(relation, "query", _estimate(opened, relation), snapshot=snapshot)
-            return _chosen(opened, connection, [part], options, growing)
+            return _chosen(opened, connection, [part], options, incremental)
         found = _rows(opened, _RELATION, options.table)
         if not found:
             raise connection.failed(f"there is no table `{options.table}`, or no right to see its schema")
@@ -187,7 +187,7 @@ def look(connection: Connection, options: DatabaseRead, growing: Growing | None 
         ]
         if options.partition_by:
             parts = [Part(name, name, sum(part.size for part in parts), snapshot=snapshot)]
-        return _chosen(opened, connection, parts, options, growing, name)
+        return _chosen(opened, connection, parts, options, incremental, name)
 
 
 def _chosen(
@@ -195,43 +195,43 @@ def _chosen(
     connection: Connection,
     parts: list[Part],
     options: DatabaseRead,
-    growing: Growing | None,
+    incremental: IncrementalColumn | None,
     table: str = "",
 ) -> Found:
     """The parts with the rows that are wanted; `table` has all of their rows, where it is one."""
     through = None
-    if growing is not None and parts:
-        parts, through = _grown(opened, parts, growing, table)
+    if incremental is not None and parts:
+        parts, through = _grown(opened, parts, incremental, table)
     return Found(tuple(_in_ranges(opened, connection, parts, options)), through)
 
 
-def _grown(opened: Any, parts: list[Part], growing: Growing, table: str) -> tuple[list[Part], str | None]:
+def _grown(opened: Any, parts: list[Part], incremental: IncrementalColumn, table: str) -> tuple[list[Part], str | None]:
     """The parts with the condition of new rows, and the greatest value of these, as a text."""
     relation = table or parts[0].relation
-    column = next((each for each in _columns(opened, relation) if each.name == growing.column), None)
+    column = next((each for each in _columns(opened, relation) if each.name == incremental.column), None)
     if column is None or column.kind not in _GROWING:
         what = "there is none" if column is None else f"it is of the type {column.kind}"
-        raise Unfit(f"`incremental.column: {growing.column}` is no column of numbers, moments or texts: {what}")
+        raise Unfit(f"`incremental.column: {incremental.column}` is no column of numbers, moments or texts: {what}")
     name, kind = quoted(column.name), column.kind
-    if not _has_all(opened, relation, name, growing.column, is_table=bool(table)):
-        raise without_value(growing.column)
+    if not _has_all(opened, relation, name, incremental.column, is_table=bool(table)):
+        raise without_value(incremental.column)
     conditions = []
-    if growing.since is not None:
-        conditions.append(f"{name} >= {_bound(growing.since, kind, growing, 'since')}")
-    elif growing.after is not None:
-        conditions.append(f"{name} > {_literal(str(growing.after), kind)}")
-    if growing.until is not None:
-        conditions.append(f"{name} < {_bound(growing.until, kind, growing, 'until')}")
-    settled = [f"{name} < {_settled(kind, growing)}"] if growing.delay_s else []
+    if incremental.since is not None:
+        conditions.append(f"{name} >= {_bound(incremental.since, kind, incremental, 'since')}")
+    elif incremental.after is not None:
+        conditions.append(f"{name} > {_literal(str(incremental.after), kind)}")
+    if incremental.until is not None:
+        conditions.append(f"{name} < {_bound(incremental.until, kind, incremental, 'until')}")
+    settled = [f"{name} < {_settled(kind, incremental)}"] if incremental.delay_s else []
     where = " AND ".join([*conditions, *settled]) or "true"
     ((greatest,),) = _rows(opened, f"SELECT max({name})::text FROM {relation} WHERE {where}")
     if greatest is None:
         return [replace(part, size=0, page_bytes=0) for part in parts[:1]], None
     if str(greatest).lower() in ("infinity", "nan"):
-        raise boundless(growing.column, greatest)
+        raise boundless(incremental.column, greatest)
     condition = " AND ".join([*conditions, f"{name} <= {_literal(str(greatest), kind)}"])
     return [_with(opened, part, condition, is_few=bool(conditions)) for part in parts], _through(
-        opened, growing, kind, str(greatest)
+        opened, incremental, kind, str(greatest)
     )
 
 
@@ -244,13 +244,13 @@ def _with(opened: Any, part: Part, condition: str, *, is_few: bool) -> Part:
     return replace(part, condition=condition)
 
 
-def _through(opened: Any, growing: Growing, kind: str, greatest: str) -> str | None:
+def _through(opened: Any, incremental: IncrementalColumn, kind: str, greatest: str) -> str | None:
     """Give the value up to which the column is read without a gap; None where rows since the last run are left out."""
-    if growing.since is None or growing.after is None:
+    if incremental.since is None or incremental.after is None:
         return greatest
-    after = _literal(str(growing.after), kind)
+    after = _literal(str(incremental.after), kind)
     text = (
-        f"SELECT {_bound(growing.since, kind, growing, 'since')} <= {after}, "
+        f"SELECT {_bound(incremental.since, kind, incremental, 'since')} <= {after}, "
         f"greatest({after}, {_literal(greatest, kind)})::text"
     )
     ((is_joined, furthest),) = _rows(opened, text)
@@ -268,7 +268,7 @@ def _literal(text: str, kind: str) -> str:
     return "'" + text.replace("'", "''") + f"'::{kind}"
 
 
-def _bound(text: str, kind: str, growing: Growing, option: str) -> str:
+def _bound(text: str, kind: str, incremental: IncrementalColumn, option: str) -> str:
     """A bound of the command line as a literal.
 
     Raises:
@@ -278,12 +278,12 @@ def _bound(text: str, kind: str, growing: Growing, option: str) -> str:
         try:
             found = bookmarks.time(text)
         except ValueError:
-            raise Unfit(f"--{option} {text} is no date or time, as `{growing.column}` has them") from None
+            raise Unfit(f"--{option} {text} is no date or time, as `{incremental.column}` has them") from None
         if kind == "date":
             return _literal(found.date().isoformat(), kind)
         return _literal(found.isoformat() if kind == "timestamptz" else found.replace(tzinfo=None).isoformat(), kind)
     if kind in _NUMBERS and not _is_number(text):
-        raise Unfit(f"--{option} {text} is no number, as `{growing.column}` has them")
+        raise Unfit(f"--{option} {text} is no number, as `{incremental.column}` has them")
     return _literal(text, kind)
 
 
@@ -294,11 +294,11 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _settled(kind: str, growing: Growing) -> str:
+def _settled(kind: str, incremental: IncrementalColumn) -> str:
     """The moment from which on rows are left to a later run."""
     if kind not in _MOMENTS:
-        raise Unfit(f"`incremental.delay` needs a column of moments, and `{growing.column}` is of the type {kind}")
-    moment = f"(now() - make_interval(secs => {growing.delay_s!r}))"
+        raise Unfit(f"`incremental.delay` needs a column of moments, and `{incremental.column}` is of the type {kind}")
+    moment = f"(now() - make_interval(secs => {incremental.delay_s!r}))"
     return moment if kind == "timestamptz" else f"({moment} AT TIME ZONE 'UTC')::{kind}"
 
 

@@ -23,8 +23,8 @@ from spark_jobs.cxl import types, values
 from spark_jobs.formats.database.tables import (
     Column,
     Found,
-    Growing,
     How,
+    IncrementalColumn,
     Part,
     Slice,
     Table,
@@ -116,13 +116,13 @@ def _check(path: str, part: Part | None) -> None:
         raise FormatError(text, part.name, files.CHANGED)
 
 
-def look(connection: Connection, options: DatabaseRead, growing: Growing | None = None) -> Found:
+def look(connection: Connection, options: DatabaseRead, incremental: IncrementalColumn | None = None) -> Found:
     """The table that a source reads, or its ranges.
 
     Args:
         connection: where it is.
         options: the options of the source.
-        growing: which rows are wanted, where not all are.
+        incremental: which rows are wanted, where not all are.
 
     Raises:
         FormatError: the database cannot be read, or has no such table (E911).
@@ -142,8 +142,8 @@ def look(connection: Connection, options: DatabaseRead, growing: Growing | None 
             for each in opened.execute(f"SELECT * FROM {part.relation} LIMIT 0").description
         ]
         through = None
-        if growing is not None:
-            part, through = _grown(opened, part, columns, growing)
+        if incremental is not None:
+            part, through = _grown(opened, part, columns, incremental)
         parts = _in_ranges(opened, part, columns, options) if options.partition_by else [part]
         return Found(tuple(Table(connection, each, tuple(columns)) for each in parts), through)
 
@@ -158,43 +158,48 @@ def named(opened: sqlite3.Connection, table: str) -> tuple[str, str]:
 
 
 def _grown(
-    opened: sqlite3.Connection, part: Part, columns: Sequence[Column], growing: Growing
+    opened: sqlite3.Connection, part: Part, columns: Sequence[Column], incremental: IncrementalColumn
 ) -> tuple[Part, int | float | str | None]:
     """The part with the condition of new rows, and the greatest value of these."""
-    if growing.column not in [column.name for column in columns]:
-        raise Unfit(f"`incremental.column: {growing.column}` is no column of the table")
-    if growing.delay_s:
+    if incremental.column not in [column.name for column in columns]:
+        raise Unfit(f"`incremental.column: {incremental.column}` is no column of the table")
+    if incremental.delay_s:
         raise Unfit("`incremental.delay` needs a column of times, and SQLite has no such type: leave `delay` out")
-    name = quoted(growing.column)
+    name = quoted(incremental.column)
     if opened.execute(f"SELECT 1 FROM {part.relation} WHERE {name} IS NULL LIMIT 1").fetchone():
-        raise without_value(growing.column)
+        raise without_value(incremental.column)
     (example,) = opened.execute(f"SELECT max({name}) FROM {part.relation}").fetchone()
     conditions = []
-    if growing.since is not None:
-        conditions.append(f"{name} >= {_literal(_bound(growing.since, example, growing, 'since'), growing)}")
-    elif growing.after is not None:
-        conditions.append(f"{name} > {_literal(growing.after, growing)}")
-    if growing.until is not None:
-        conditions.append(f"{name} < {_literal(_bound(growing.until, example, growing, 'until'), growing)}")
+    if incremental.since is not None:
+        conditions.append(
+            f"{name} >= {_literal(_bound(incremental.since, example, incremental, 'since'), incremental)}"
+        )
+    elif incremental.after is not None:
+        conditions.append(f"{name} > {_literal(incremental.after, incremental)}")
+    if incremental.until is not None:
+        conditions.append(f"{name} < {_literal(_bound(incremental.until, example, incremental, 'until'), incremental)}")
     where = " AND ".join(conditions) or "true"
     (greatest,) = opened.execute(f"SELECT max({name}) FROM {part.relation} WHERE {where}").fetchone()
     if greatest is None:
         return replace(part, size=0, span=None), None
-    condition = " AND ".join([*conditions, f"{name} <= {_literal(greatest, growing)}"])
+    condition = " AND ".join([*conditions, f"{name} <= {_literal(greatest, incremental)}"])
     through = greatest
-    if growing.since is not None and growing.after is not None:
-        bounds = _literal(_bound(growing.since, example, growing, "since"), growing), _literal(growing.after, growing)
-        last = _literal(greatest, growing)
+    if incremental.since is not None and incremental.after is not None:
+        bounds = (
+            _literal(_bound(incremental.since, example, incremental, "since"), incremental),
+            _literal(incremental.after, incremental),
+        )
+        last = _literal(greatest, incremental)
         text = f"SELECT {bounds[0]} <= {bounds[1]}, max({bounds[1]}, {last})"
         is_joined, furthest = opened.execute(text).fetchone()
         through = furthest if is_joined else None
     return replace(part, condition=condition), through
 
 
-def _bound(text: str, example: object, growing: Growing, option: str) -> int | float | str:
+def _bound(text: str, example: object, incremental: IncrementalColumn, option: str) -> int | float | str:
     """A bound of the command line as a value like others of the column."""
     if isinstance(example, str) and (layout := _MOMENT.fullmatch(example)):
-        return _moment(text, layout, growing, option)
+        return _moment(text, layout, incremental, option)
     if not isinstance(example, (int, float)):
         return text
     for kind in (int, float):
@@ -202,10 +207,10 @@ def _bound(text: str, example: object, growing: Growing, option: str) -> int | f
             return kind(text)
         except ValueError:
             pass
-    raise Unfit(f"--{option} {text} is no number, as `{growing.column}` has them")
+    raise Unfit(f"--{option} {text} is no number, as `{incremental.column}` has them")
 
 
-def _moment(text: str, layout: re.Match[str], growing: Growing, option: str) -> str:
+def _moment(text: str, layout: re.Match[str], incremental: IncrementalColumn, option: str) -> str:
     """A bound as the column spells times, since texts are compared letter by letter.
 
     It ends where nothing but zeros follows, so it is not greater than a longer spelling of the same time.
@@ -213,21 +218,23 @@ def _moment(text: str, layout: re.Match[str], growing: Growing, option: str) -> 
     try:
         found = bookmarks.time(text)
     except ValueError:
-        raise Unfit(f"--{option} {text} is no date or time, as `{growing.column}` has them") from None
+        raise Unfit(f"--{option} {text} is no date or time, as `{incremental.column}` has them") from None
     if layout["offset"]:
         found = found.astimezone(datetime.fromisoformat(layout[0]).tzinfo)
     day, moment = f"{found:%Y-%m-%d}", f"{found:%H:%M:%S.%f}".rstrip("0").rstrip(".").removesuffix(":00")
     return day if moment == "00:00" else f"{day}{layout['between'] or ' '}{moment}"
 
 
-def _literal(value: object, growing: Growing) -> str:
+def _literal(value: object, incremental: IncrementalColumn) -> str:
     if isinstance(value, float) and not math.isfinite(value):
-        raise boundless(growing.column, value)
+        raise boundless(incremental.column, value)
     if isinstance(value, (int, float)):
         return repr(value)
     if isinstance(value, str) and value.isprintable():
         return "'" + value.replace("'", "''") + "'"
-    raise Unfit(f"`{growing.column}` has bytes or a text that cannot be shown, and such values cannot be remembered")
+    raise Unfit(
+        f"`{incremental.column}` has bytes or a text that cannot be shown, and such values cannot be remembered"
+    )
 
 
 def _span(opened: sqlite3.Connection, relation: str) -> tuple[int, int] | None:

@@ -71,7 +71,7 @@ class Partial(windowed.Partial):
         seen = self.watch(batch, times)
         nth = {NTH: pa.array(np.arange(batch.count))}
         batch, columns = self.ready(replace(batch, data=batches.overlay(batch.data, nth)))
-        self.become(batch.count, 0)
+        self.count_replaced(batch.count, 0)
         rows = batch.data.column(NTH).to_numpy()
         data = batches.with_origin(batch, batch.data, self.context.branches)
         prepared = self.prepared(batch, columns) | {name: data.column(name) for name in self.grouping.origin}
@@ -268,7 +268,9 @@ class Final(windowed.Final):
         columns = {name: partial.array(table, name) for name in table.schema.names} | bounds
         by = sorted_runs.order(table, [order.AT])
         columns = {name: column.take(by) for name, column in columns.items()}
-        states = [state for accumulator in self.grouping.state_accumulators for state in accumulator.again(columns)]
+        states = [
+            state for accumulator in self.grouping.state_accumulators for state in accumulator.merge_states(columns)
+        ]
         if _END not in columns:
             return reduced(self.grouping, columns, numbers[by.to_numpy()], states)
         states.append(accumulators.Grouped(_END, columns[_END], "max"))

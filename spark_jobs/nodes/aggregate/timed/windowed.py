@@ -133,7 +133,7 @@ class Final(run.Final):
         data, rows = pa.RecordBatch.from_pydict(columns), np.arange(places.num_rows)
         origin = batches.GroupOrigin(self.number_of_partition)
         batch = batches.Batch(data, pa.array(rows), origin, at=partial.array(places, order.AT))
-        self.become(0, batch.count)
+        self.count_replaced(0, batch.count)
         self.fail(batch, windows.late(self.step.name, rows, starts, ends), stage=_stage(self.step))
 
     @property

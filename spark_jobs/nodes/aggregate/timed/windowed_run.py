@@ -61,7 +61,7 @@ class Partial(windowed.Partial):
             taken = pa.array(kept)
             batch, columns = batch.take(taken), {name: column.take(taken) for name, column in columns.items()}
             rows, spans, passed = rows[kept], spans.take(kept), passed[kept]
-        self.become(batch.count, 0)
+        self.count_replaced(batch.count, 0)
         self._suspect(batch, spans, passed)
         prepared = self.prepared(batch, columns)
         if self.record_columns:

@@ -401,10 +401,10 @@ class Iteration:
 
     def unaffected_tasks(self) -> frozenset[int]:
         """The tasks of the last computing pass that would have the same results in the next one."""
-        if self._computed is None or self._computed.alone is None:
+        if self._computed is None or self._computed.independent_reports is None:
             return frozenset()
         buckets = self.rejections.buckets.column("record").to_numpy()
-        return reuse.unaffected(self._computed.alone, self.state.excluded, self._oversized, buckets)
+        return reuse.unaffected(self._computed.independent_reports, self.state.excluded, self._oversized, buckets)
 
     # ---- the end
     # ------------------------------------------------------------------------------------------------------------------

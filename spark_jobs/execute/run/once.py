@@ -39,28 +39,28 @@ class Once:
     """Identifies a requested run.
 
     Args:
-        who: the name of the scheduled task, which has one record over all its runs.
-        what: the name of this scheduled run; all its attempts share it.
-        of: the pipeline's text; a changed text makes another run.
+        task: the name of the scheduled task, which has one record over all its runs.
+        run: the name of this scheduled run, which all its attempts share.
+        source_hash: the hash of the pipeline's text; a changed text makes another run.
         path: the record.
     """
 
-    who: str
-    what: str
-    of: str
+    task: str
+    run: str
+    source_hash: str
     path: FilePath
 
     @classmethod
     def asked(cls, names: tuple[str, str], plan: plans.Plan, wanted: Targets) -> Once:
         """The `Once` of a run; its record is beside the first output whose folder is known before the inputs."""
-        who, what = names
-        digest = hashlib.sha256(who.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-        return cls(who, what, plan.source_hash, _folder(plan, wanted) / _NAME.format(digest))
+        task, run = names
+        digest = hashlib.sha256(task.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        return cls(task, run, plan.source_hash, _folder(plan, wanted) / _NAME.format(digest))
 
     def found(self, there: Destination[FilePath], execution_id: str) -> Outcome | None:
-        """The outcome of an earlier run that has already done this, under this attempt's id; None if there is none.
+        """The outcome of an earlier attempt, under the id of this one; None if this attempt has to run.
 
-        None as well where a file that it had published is another one by now, or gone: then it has to be done again.
+        It has to run if no attempt has published, or if a published file has been changed or removed since.
         """
         there.recover(self.path.parent)  # it may have died while it published
         record = self._read(there)
@@ -86,7 +86,7 @@ class Once:
 
     @property
     def _names(self) -> dict[str, str]:
-        return {"who": self.who, "what": self.what, "of": self.of}
+        return {"who": self.task, "what": self.run, "of": self.source_hash}
 
     def _read(self, there: Destination[FilePath]) -> Mapping[str, Any] | None:
         """The record, when it is about this."""

@@ -105,8 +105,8 @@ class PassResults:
         unnamed: sources with unknown undeclared columns, so that the pass must be repeated.
         materialized_inputs: the records of all sources as they were read, if the pass materialized them.
         reusable_jobs: the jobs before the last one that later passes may reuse, by their numbers.
-        alone: the reports of its last job, if it makes all outputs and its records do not depend on records of other
-            tasks.
+        independent_reports: the reports of the last job, if it makes all outputs and its records depend on no records
+            of other tasks.
     """
 
     inputs: Inputs
@@ -123,7 +123,7 @@ class PassResults:
     unnamed: set[str] = field(default_factory=set)
     materialized_inputs: MaterializedInputs | None = None
     reusable_jobs: dict[int, ReusableJob] = field(default_factory=dict)
-    alone: Iterable[TaskReport] | None = None
+    independent_reports: Iterable[TaskReport] | None = None
 
     @property
     def is_useless(self) -> bool:

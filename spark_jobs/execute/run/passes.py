@@ -102,7 +102,7 @@ class Pass:
                 stands = False
                 products.add(job.number, reports)
                 if wanted.notes_groups:
-                    products.alone = reports
+                    products.independent_reports = reports
                 if self.materializes_sources and index == 0:
                     products.materialized_inputs = MaterializedInputs(job.number, reports, self.state.excluded)
                 elif self._is_apart(job) and not self.state.goal.is_search:
@@ -142,7 +142,7 @@ class Pass:
             each.record_properties.group_by is not None or each.name in self.plan.outputs for each in steps
         )
 
-    def _is_alone(self, job: fragments.Job, jobs: Sequence[fragments.Job]) -> bool:
+    def _is_independent(self, job: fragments.Job, jobs: Sequence[fragments.Job]) -> bool:
         """True if a job makes all outputs, of records that it reads itself and that do not depend on one another."""
         nodes = self.run.node_correlations
         if not nodes or self.state.goal.is_search or job.number != jobs[-1].number:
@@ -208,7 +208,7 @@ class Pass:
             departing=_departing(job, loads),
             places=_places(job, products.inputs),
             shares=products.share(_shares(job, loads, len(jobs))),
-            notes_groups=self._is_alone(job, jobs),
+            notes_groups=self._is_independent(job, jobs),
             counted=_counted(job, products),
         )
 

@@ -186,7 +186,7 @@ class Work:
             iteration.take(found)
             self.wanted = replace(self.wanted, inputs=self.products.inputs)
             if iteration.state.goal is Goal.COMPUTE:
-                numbers, reports = iteration.unaffected_tasks(), self.products.alone
+                numbers, reports = iteration.unaffected_tasks(), self.products.independent_reports
                 reusable = ReusableTasks(reports, numbers) if numbers and reports is not None else None
                 self.wanted = replace(self.wanted, reusable=reusable)
         iteration.finish(spark, self.products)
@@ -215,7 +215,7 @@ class Work:
         """True if a pass materializes records for later ones, or reads records that an earlier one has materialized."""
         if any(step.record_properties.looked_up for step in self.wanted.plan.sources.values()):
             return False  # not all sources are read by the first job
-        if state.goal.ends_at_sources or self.preview is not None or self.products.alone is not None:
+        if state.goal.ends_at_sources or self.preview is not None or self.products.independent_reports is not None:
             return False
         return state.is_one_of_many or self.wanted.materialized_inputs is not None
 

@@ -103,7 +103,7 @@ class ExchangeSpec:
         title: the name of the operator in `explain`.
         moved: the kind of rows that are exchanged, in words of `explain`.
         by: the partitioning in words of `explain`.
-        alone: the exchange exists even with a single partition.
+        keeps_single_partition: whether the exchange exists even with a single partition.
         provides: the records or values that the operator materializes for later jobs.
         step: the step of the receiving operator, if it is not the phase's own.
     """
@@ -113,7 +113,7 @@ class ExchangeSpec:
     title: str
     moved: str
     by: str
-    alone: bool = True
+    keeps_single_partition: bool = True
     provides: Values | None = None
     step: Step | None = None
 
@@ -121,7 +121,7 @@ class ExchangeSpec:
 def restored_order(place: str = "first record") -> ExchangeSpec:
     """The range exchange that restores record order by the place of `place`. One partition is already in order."""
     by = f"to the place of the {place}"
-    return ExchangeSpec(ExchangeKind.RANGE, Role.ORDERED, "in order", "order", by, alone=False)
+    return ExchangeSpec(ExchangeKind.RANGE, Role.ORDERED, "in order", "order", by, keeps_single_partition=False)
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class ShufflePhase:
     @property
     def active_exchanges(self) -> tuple[ExchangeSpec, ...]:
         """The exchanges that are needed with this number of partitions."""
-        return tuple(each for each in self.exchanges if each.alone or self.partitions > 1)
+        return tuple(each for each in self.exchanges if each.keeps_single_partition or self.partitions > 1)
 
 
 Phase = LocalPhase | ShufflePhase

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from spark_jobs.formats.names import Search
-    from spark_jobs.formats.reader import Place
+    from spark_jobs.formats.reader import SourceContext
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan import plan as plans
     from spark_jobs.scan.files import InputFile
@@ -223,7 +223,7 @@ def find(
     return replace(with_splits(steps, scans, split_bytes), marks=marks)
 
 
-def _tables(step: SourceStep, place: Place, news: bookmarks.IncrementalRead | None) -> matching.Matched:
+def _tables(step: SourceStep, place: SourceContext, news: bookmarks.IncrementalRead | None) -> matching.Matched:
     """The parts of a source whose reader finds them, such as a table."""
     if news is None:
         return matching.Matched(step.reader.found(place))

@@ -314,7 +314,7 @@ def concatenated(first: Encoded, second: Encoded, start: int, separator: bytes =
     return Encoded(data, first.rows + second.rows, failures, ends, unfit=unfit, cuts=cuts)
 
 
-class Unfit(Exception):
+class UnwritableFile(Exception):
     """A file that cannot be written, whatever its records: the run ends."""
 
 

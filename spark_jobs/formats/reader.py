@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceContext:
     """The location that a reader searches, for formats whose files are not chosen by their names.
 
     Args:
@@ -87,7 +87,7 @@ class Reader(ABC):
         """The reader with the types of the declared columns, where undeclared names depend on them."""
         return self
 
-    def found(self, place: Place) -> tuple[InputFile, ...]:
+    def found(self, place: SourceContext) -> tuple[InputFile, ...]:
         """The inputs of a source, for formats whose files are not found by their names.
 
         Raises:
@@ -107,7 +107,7 @@ class Reader(ABC):
         """
         return {}
 
-    def news(self, place: Place, wanted: IncrementalRead) -> tuple[tuple[InputFile, ...], Mark | None]:
+    def news(self, place: SourceContext, wanted: IncrementalRead) -> tuple[tuple[InputFile, ...], Mark | None]:
         """The new inputs of an incremental source, for formats that find their inputs; and the mark once they are read.
 
         The mark is None where it stays as it is.

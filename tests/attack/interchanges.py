@@ -226,7 +226,7 @@ def _written(chance: random.Random, folder: Path, file: File) -> str:
     newline = chance.random() < 0.5
     try:
         data = written.in_parts(spelling, parts, columns=names, segment_newline=newline)
-    except format.Unfit:
+    except format.UnwritableFile:
         signs = any(sign in (cell or "") for record in file.records for cell in record for sign in "*~")
         if not signs or file.name != "x12":
             raise

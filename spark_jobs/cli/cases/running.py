@@ -155,7 +155,7 @@ def _options(config: model.Case) -> PlanOptions:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _CachedPlan:
     """A plan, with the digests of all files that were read for it, by their paths."""
 
     planned: tuple[plans.Plan | None, Diagnostics, dict[str, str]]
@@ -167,7 +167,7 @@ class _Kept:
 
 
 #: The plans of this process, for cases that differ in their records alone.
-_PLANS: dict[str, _Kept] = {}
+_PLANS: dict[str, _CachedPlan] = {}
 
 
 def _planned_once(setup: Setup) -> tuple[plans.Plan | None, Diagnostics, dict[str, str]]:
@@ -183,7 +183,7 @@ def _planned_once(setup: Setup) -> tuple[plans.Plan | None, Diagnostics, dict[st
             planned = _planned(setup)
         if planned[0] is None or files.has_objects:
             return planned  # it may lack a file that is there next time
-        kept = _Kept(planned, _digests([each for each in (*files.read, *files.absent) if isinstance(each, Path)]))
+        kept = _CachedPlan(planned, _digests([each for each in (*files.read, *files.absent) if isinstance(each, Path)]))
         _PLANS[key] = kept
     return kept.planned
 

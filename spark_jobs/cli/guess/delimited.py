@@ -34,7 +34,7 @@ _TEXT_QUOTE = "\U0010fffc"
 
 
 @dataclass
-class Found:
+class DelimitedText:
     """A text with fields, as it was found.
 
     Args:
@@ -52,7 +52,7 @@ class Found:
     strays: int = 0
 
 
-def find(text: str, sample: Sample, encoding: Charset) -> Found | None:
+def find(text: str, sample: Sample, encoding: Charset) -> DelimitedText | None:
     """The table of a text; None where it has no record.
 
     Args:
@@ -73,7 +73,7 @@ def find(text: str, sample: Sample, encoding: Charset) -> Found | None:
     return found
 
 
-def _find(text: str, sample: Sample, encoding: Charset, signs: Signs, score: float) -> Found | None:
+def _find(text: str, sample: Sample, encoding: Charset, signs: Signs, score: float) -> DelimitedText | None:
     """The table of a delimited text whose signs are known."""
     try:
         one = table.find(text, signs, is_end=sample.is_whole)
@@ -85,10 +85,10 @@ def _find(text: str, sample: Sample, encoding: Charset, signs: Signs, score: flo
     rows = list(one.body)
     for _, data in sample.pieces:
         rows += _of_piece(charset.decoded(data, encoding.name), one, signs)
-    return Found(one, rows, score, repaired, strays)
+    return DelimitedText(one, rows, score, repaired, strays)
 
 
-def is_aligned(found: Found) -> bool:
+def is_aligned(found: DelimitedText) -> bool:
     """Whether blanks align fields in columns, rather than stand between them."""
     cells = [cell for row in found.rows[:1000] for cell in row.cells]
     is_blank = found.table.signs.delimiter == " " and found.table.width > _FEWEST_ALIGNED
@@ -152,7 +152,7 @@ def _of_piece(text: str, found: Table, signs: Signs) -> list[Row]:
     return rows
 
 
-def guess(found: Found, names: tuple[str, ...], encoding: Charset, sample: Sample, *, as_text: bool) -> Guess:
+def guess(found: DelimitedText, names: tuple[str, ...], encoding: Charset, sample: Sample, *, as_text: bool) -> Guess:
     """The source that reads a table.
 
     Args:
@@ -187,7 +187,7 @@ def guess(found: Found, names: tuple[str, ...], encoding: Charset, sample: Sampl
     return made
 
 
-def _cut(found: Found, sample: Sample) -> Iterator[str]:
+def _cut(found: DelimitedText, sample: Sample) -> Iterator[str]:
     """Whether the last record looks as if the file had been cut off within it."""
     rows = found.table.body
     if not sample.is_whole or found.table.footer or len(rows) < 3 or sample.tail.rstrip(b"\0")[-1:] in b"\r\n":
@@ -199,7 +199,7 @@ def _cut(found: Found, sample: Sample) -> Iterator[str]:
         yield f"the file ends within a line: the last record may be cut, {values.shown(last.cells[-1])}"
 
 
-def _joined_lines(found: Found) -> Iterator[str]:
+def _joined_lines(found: DelimitedText) -> Iterator[str]:
     """Whether a literal quote may have joined several lines that look like records into a single record."""
     signs, width = found.table.signs, found.table.width
     joined = [row for row in found.rows if row.after - row.first > 1 and _has_records(row, signs.delimiter, width)]
@@ -211,7 +211,7 @@ def _joined_lines(found: Found) -> Iterator[str]:
         )
 
 
-def _split_numbers(found: Found) -> Iterator[str]:
+def _split_numbers(found: DelimitedText) -> Iterator[str]:
     """Whether all records have a cell more than the header because a number has the delimiter in it."""
     if not found.table.has_row_names:
         return
@@ -285,7 +285,7 @@ def _numbered(names: list[str]) -> list[str]:
     return given
 
 
-def options_of(found: Found, names: tuple[str, ...], encoding: Charset, sample: Sample) -> dict[str, Any]:
+def options_of(found: DelimitedText, names: tuple[str, ...], encoding: Charset, sample: Sample) -> dict[str, Any]:
     """The options that differ from their defaults."""
     one, signs = found.table, found.table.signs
     options: dict[str, Any] = {}
@@ -346,7 +346,7 @@ def _has_padded_numbers(rows: list[Row]) -> bool:
     return padded > 0.5 * min(len(rows), 5000) > 0
 
 
-def _ragged(found: Found) -> str:
+def _ragged(found: DelimitedText) -> str:
     """The handling of records that are too short, or too long by empty cells: no value is lost."""
     width = found.table.width
     short = [row for row in found.rows if len(row.cells) < width]
@@ -370,7 +370,7 @@ def columns_of(rows: list[Row], names: tuple[str, ...], *, as_text: bool, delimi
     return [values.Column(column.name, is_unique=column.is_unique) for column in guessed] if as_text else guessed
 
 
-def _remarks(found: Found, names: tuple[str, ...], sample: Sample) -> list[str]:
+def _remarks(found: DelimitedText, names: tuple[str, ...], sample: Sample) -> list[str]:
     """Remarks about a table besides its options."""
     one = found.table
     said = []
@@ -410,7 +410,7 @@ def _remarks(found: Found, names: tuple[str, ...], sample: Sample) -> list[str]:
     return said
 
 
-def _of_widths(found: Found, *, is_whole: bool) -> list[str]:
+def _of_widths(found: DelimitedText, *, is_whole: bool) -> list[str]:
     one, width = found.table, found.table.width
     short = [row for row in found.rows if len(row.cells) < width]
     long = [row for row in found.rows if len(row.cells) > width]

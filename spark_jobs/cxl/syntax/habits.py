@@ -34,7 +34,7 @@ _REMARK = re.compile(r"#(?!\d{4}-\d\d-\d\d#)[^\n]*")
 
 
 @dataclass(frozen=True)
-class Found:
+class HabitMatch:
     """A form of another language: the message, its place, and how CXL writes it."""
 
     message: str
@@ -261,7 +261,7 @@ def masked(text: str) -> str:
     return _REMARK.sub(lambda found: " " * len(found[0]), text)
 
 
-def forms(text: str, positions: Iterable[int]) -> Iterator[Found]:
+def forms(text: str, positions: Iterable[int]) -> Iterator[HabitMatch]:
     """The forms of other languages on the lines of some positions, in the order in which they are looked for."""
     seen = masked(text)
     lines = dict.fromkeys(_line(seen, position) for position in positions)
@@ -270,7 +270,7 @@ def forms(text: str, positions: Iterable[int]) -> Iterator[Found]:
         for start, end in short:
             for found in habit.pattern.finditer(seen, start, end):
                 first = found.start() + len(found[0]) - len(found[0].lstrip())
-                yield Found(habit.message, (first, max(found.end(), first + 1)), habit.help(found, text))
+                yield HabitMatch(habit.message, (first, max(found.end(), first + 1)), habit.help(found, text))
 
 
 def _line(text: str, position: int) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from spark_jobs.execute.correlation.facts import NO_RECORD, FactKind, FactWriter
 from spark_jobs.execute.correlation.group_keys import GroupKeys, group_names, identities
 from spark_jobs.execute.correlation.reuse import GroupBitmap
 from spark_jobs.execute.correlation.state import Goal, column
-from spark_jobs.execute.correlation.task_facts import ALL_SOURCES, Found, TaskFacts
+from spark_jobs.execute.correlation.task_facts import ALL_SOURCES, FactRows, TaskFacts
 from spark_jobs.execute.dlq import buffer
 from spark_jobs.execute.dlq.buffer import DlqEntries, GroupColumns, Site
 from spark_jobs.nodes.correlation import CorrelationHook, KeyOrigin
@@ -152,7 +152,7 @@ class CorrelatedTask(TaskHook):
         chosen = pa.array(kept)
         failing, places = failing.take(kept), tuple(each.take(chosen) for each in places)  # type: ignore[assignment]
         keys = {name: each.take(chosen) for name, each in keys.items()}
-        found = Found.of(source, places, FactKind.FAILURE, failure_columns.details(failing))
+        found = FactRows.of(source, places, FactKind.FAILURE, failure_columns.details(failing))
         self._facts.add_records(found, np.arange(len(kept)), keys, frozenset([source]))
         are_records = np.full(len(kept), NO_ROW, dtype=np.int64)
         said = self._columns(source, found.kinds, are_records, keys, None)
@@ -170,7 +170,7 @@ class CorrelatedTask(TaskHook):
         are_read = np.ones(len(records), dtype=bool)
         if self._state.retracted is not None:
             are_read = identity.sorted_index(records, column(self._state.retracted, "record").to_numpy()) < 0
-        found = Found.of(source, places, FactKind.FIRST_RECORD)
+        found = FactRows.of(source, places, FactKind.FIRST_RECORD)
         for view in self._facts.views(source, list(keys)):
             numbers = identity.group_numbers(source, view, keys)
             rows = np.flatnonzero((identity.sorted_index(numbers, sought) >= 0) & are_read)
@@ -180,7 +180,7 @@ class CorrelatedTask(TaskHook):
     def _find_record_keys(self, source: str, keys: Mapping[str, pa.Array], places: Places) -> None:
         records = record_numbers(places[1], places[2])
         rows = np.flatnonzero(identity.sorted_index(records, self._state.sought("record")) >= 0)
-        self._facts.add_records(Found.of(source, places, FactKind.GROUP_KEY), rows, keys, frozenset([source]))
+        self._facts.add_records(FactRows.of(source, places, FactKind.GROUP_KEY), rows, keys, frozenset([source]))
 
     # ---- rows of aggregates
     # ------------------------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class CorrelatedTask(TaskHook):
             rows = np.flatnonzero(
                 identity.sorted_index(identity.aggregate_row_numbers(batch), self._state.sought("number")) >= 0
             )
-            self._facts.add_rows_of_groups(Found.of(aggregate, _places(batch), FactKind.GROUP_KEY), rows, batch)
+            self._facts.add_rows_of_groups(FactRows.of(aggregate, _places(batch), FactKind.GROUP_KEY), rows, batch)
         return _rows_among(batch, self._state.suppressed_rows)
 
     def collect(self, aggregate: str, contributions: Callable[[], Contributions]) -> None:
@@ -207,7 +207,7 @@ class CorrelatedTask(TaskHook):
         chosen = pa.array(rows)
         split, row = split.take(chosen), row.take(chosen)
         nowhere = pa.array(np.zeros(len(rows), dtype=np.int32))
-        found = Found.of(aggregate, (nowhere, split, row), FactKind.RETRACTED_RECORD)
+        found = FactRows.of(aggregate, (nowhere, split, row), FactKind.RETRACTED_RECORD)
         inside = pc.fill_null(inner.take(chosen), NO_ROW).to_numpy()
         records = np.where(inside == NO_ROW, record_numbers(split, row), NO_RECORD)
         self._facts.add(found, np.arange(len(rows)), records=records, aggregated=inside)
@@ -276,7 +276,7 @@ class CorrelatedTask(TaskHook):
         for keys, are_of in self._keys.by_fields(output, batch):
             numbers, buckets = _whole(keys, are_of)
             rows = np.flatnonzero((numbers != NO_GROUP) & (identity.sorted_index(buckets, buckets_sought) >= 0))
-            found = Found.of(output, places, FactKind.GROUP_MEMBER, group_names(keys))
+            found = FactRows.of(output, places, FactKind.GROUP_MEMBER, group_names(keys))
             self._facts.add(found, rows, records=identities(batch)[rows], group=numbers[rows])
 
     def _oversized(self, output: str, batch: Batch) -> tuple[np.ndarray, np.ndarray, pa.StringArray] | None:
@@ -388,7 +388,7 @@ class CorrelatedTask(TaskHook):
         kinds = self._kinds(name, aggregated, places)
         if is_result:  # it reaches no node downstream, so it fails in each pass
             kinds[retracts_nothing] = FactKind.LAST_PASS_FAILURE
-        found = Found(name, places, kinds, whys, batch.places)
+        found = FactRows(name, places, kinds, whys, batch.places)
         self._facts.add_records(found, np.flatnonzero(is_record), keys, node.whole)
         is_cut = not is_result and not node.are_rows_whole
         rows = np.flatnonzero(~is_record)
@@ -444,7 +444,7 @@ class CorrelatedTask(TaskHook):
         large = np.flatnonzero(self._sizes > self._plan.limit // shares)
         zero = pa.array(np.zeros(len(large), dtype=np.int64))
         nowhere = (zero.cast(pa.int32()), zero.cast(pa.int32()), zero)
-        found = Found.of(next(iter(self._plan.nodes)), nowhere, FactKind.LARGE_BUCKET)
+        found = FactRows.of(next(iter(self._plan.nodes)), nowhere, FactKind.LARGE_BUCKET)
         self._facts.add(found, np.arange(len(large)), group=large.astype(np.uint64))
         if self._facts.writer.close():
             report.fact_files.append(self._facts.writer.path)

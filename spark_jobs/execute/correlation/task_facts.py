@@ -29,7 +29,7 @@ ALL_SOURCES = ""
 
 
 @dataclass(frozen=True)
-class Found:
+class FactRows:
     """Rows that become facts.
 
     Args:
@@ -47,7 +47,7 @@ class Found:
     at: pa.Array | None = None
 
     @classmethod
-    def of(cls, node: str, places: Places, kind: FactKind, whys: pa.Array | None = None) -> Found:
+    def of(cls, node: str, places: Places, kind: FactKind, whys: pa.Array | None = None) -> FactRows:
         """Rows that are all of one kind."""
         count = len(places[0])
         whys = pa.nulls(count, pa.string()) if whys is None else whys
@@ -81,7 +81,7 @@ class TaskFacts:
 
     def add(
         self,
-        found: Found,
+        found: FactRows,
         rows: np.ndarray,
         *,
         records: np.ndarray | int = NO_RECORD,
@@ -119,7 +119,7 @@ class TaskFacts:
         self.writer.add(pa.Table.from_arrays(columns, schema=FACTS))
 
     def add_records(
-        self, found: Found, rows: np.ndarray, keys: Mapping[str, pa.Array], complete: Container[str]
+        self, found: FactRows, rows: np.ndarray, keys: Mapping[str, pa.Array], complete: Container[str]
     ) -> None:
         """Add records that fail, and the groups that they reject: all groups of their source that their keys determine.
 
@@ -148,7 +148,7 @@ class TaskFacts:
                 bucket = identity.key_buckets([keys[one] for one in view], KEY_BUCKETS)[of_source]
                 self.add(found, of_source, records=records[mine], group=group, whole=whole, bucket=bucket)
 
-    def add_rows_of_groups(self, found: Found, rows: np.ndarray, batch: Batch) -> None:
+    def add_rows_of_groups(self, found: FactRows, rows: np.ndarray, batch: Batch) -> None:
         """Add the groups of aggregate rows by their keys. `rows` are rows of the batch."""
         aggregated = identity.aggregate_row_numbers(batch)
         for key in self._plan.nodes[found.node].keys if len(rows) else ():

@@ -266,7 +266,7 @@ def _looked(plan: plans.Plan, step: OutputStep, compares: bool) -> OutputStep:
         if not step.writes_undeclared:
             output_run.writer(step, (), output_run.TEXT)
         return _with_indexes(step) if compares or step.options.key else step
-    except format.Unfit as problem:
+    except format.UnwritableFile as problem:
         raise verdict.broken(plan, UNFIT, str(problem), step.name) from None
     except FormatError as problem:
         raise verdict.broken(plan, problem.code or connections.FAILED, str(problem), step.name) from None
@@ -397,9 +397,13 @@ def load(
     except BaseException as problem:
         for each in taking_part.values():
             each.close(failed=True)
-        if step is None or not isinstance(problem, FormatError | format.Unfit | OSError):
+        if step is None or not isinstance(problem, FormatError | format.UnwritableFile | OSError):
             raise
-        code = UNFIT if isinstance(problem, format.Unfit) else getattr(problem, "code", None) or connections.FAILED
+        code = (
+            UNFIT
+            if isinstance(problem, format.UnwritableFile)
+            else getattr(problem, "code", None) or connections.FAILED
+        )
         said = durable.describe(problem) if isinstance(problem, OSError) else str(problem)
         raise verdict.broken(material.plan, code, said, step.name) from problem
     return [*taking_part.values()]

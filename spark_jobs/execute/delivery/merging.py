@@ -104,7 +104,9 @@ def merge(
     if wanted and sum(run.size for runs in run_groups for run in runs) <= min(tuning.driver_output_bytes, most):
         written = [_write(part_store, each) for each in wanted]
     else:
-        written = spread.parallel_map(spark, partial(_write, part_store), wanted, reraised=(OSError, format.Unfit))
+        written = spread.parallel_map(
+            spark, partial(_write, part_store), wanted, reraised=(OSError, format.UnwritableFile)
+        )
     merged = iter(written)
     found = []
     for runs, group in zip(run_groups, groups, strict=True):

@@ -115,7 +115,7 @@ def assemble(
         except OSError as error:
             path = error.filename or target.step.place
             raise verdict.broken(material.plan, "E900", durable.describe(error, str(path)), target.name) from error
-        except format.Unfit as error:
+        except format.UnwritableFile as error:
             raise verdict.broken(material.plan, "E900", str(error), target.name) from error
         except chunks.OversizeGroup as error:
             raise verdict.broken(material.plan, "E906", str(error), target.name) from error
@@ -218,13 +218,16 @@ class _Assembly:
 
     def _to_table(self, spark: SparkSession, table: Target, ranges: list[PartRange]) -> None:
         """Write files into the folder of a table. They are invisible before the commit."""
-        from spark_jobs.execute.delivery.tables.output import Records, Room  # other runs need no Arrow for tables
+        from spark_jobs.execute.delivery.tables.output import (  # other runs need no Arrow for tables
+            Records,
+            WriteResources,
+        )
 
         run, step = self.material.run, self.target.step
         written = output_shape.file_schema(
             output_shape.written_columns(step, run.undeclared[self.target.name], run.undeclared_type)
         )
-        room = Room(self._folder, run.memory_share // 4, run.guards.get(self.target.name, guarded.OPEN))
+        room = WriteResources(self._folder, run.memory_share // 4, run.guards.get(self.target.name, guarded.OPEN))
         records = Records(
             self.draft.part_store,
             self._writer,

@@ -237,7 +237,7 @@ class Work:
                 raise verdict.broken(plan, "E900", f"{message}; {help_text}", name)
             try:
                 output_run.writer(step, known, run.undeclared_type)
-            except format.Unfit as problem:
+            except format.UnwritableFile as problem:
                 raise verdict.broken(plan, "E900", str(problem), name) from problem
 
     def _warn_of_absent(self) -> None:

@@ -12,7 +12,7 @@ from spark_jobs.cxl import types
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import reader, reading
 from spark_jobs.formats.columns import MISFIT, FilePlan
-from spark_jobs.formats.database.tables import Found, IncrementalColumn, Slice, TooLong, Unfit
+from spark_jobs.formats.database.tables import DiscoveredTables, IncrementalColumn, Slice, TooLong, UnfitOptions
 from spark_jobs.formats.typed import reader as typed_reader
 from spark_jobs.formats.typed.records import TypedShape
 from spark_jobs.scan import connections
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.columns import ColumnTracker
     from spark_jobs.formats.database.tables import Column, Table
     from spark_jobs.formats.format import ArrayPath, Block, Reading, SourceColumn
-    from spark_jobs.formats.reader import Place
+    from spark_jobs.formats.reader import SourceContext
     from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
     from spark_jobs.formats.typed.records import Found as FoundArray
@@ -53,7 +53,7 @@ class DatabaseReader(reader.Reader):
         """The reader that knows which bytes are texts."""
         return replace(self, texts=frozenset(one.key for one in declared if one.type.kind is Kind.STRING))
 
-    def found(self, place: Place) -> tuple[InputFile, ...]:
+    def found(self, place: SourceContext) -> tuple[InputFile, ...]:
         """The tables that are read, each like a file.
 
         Raises:
@@ -62,7 +62,7 @@ class DatabaseReader(reader.Reader):
         connection = connections.find(self.options.connection, place.connections, place.base)
         return self._files(connection, self._looked(connection, None).tables)
 
-    def news(self, place: Place, wanted: IncrementalRead) -> tuple[tuple[InputFile, ...], Mark | None]:
+    def news(self, place: SourceContext, wanted: IncrementalRead) -> tuple[tuple[InputFile, ...], Mark | None]:
         """The tables with conditions for the rows that are new.
 
         Raises:
@@ -90,10 +90,10 @@ class DatabaseReader(reader.Reader):
 
     def _looked(
         self, connection: Connection, incremental: IncrementalColumn | None, wanted: IncrementalRead | None = None
-    ) -> Found:
+    ) -> DiscoveredTables:
         try:
-            found: Found = _module(connection).look(connection, self.options, incremental)
-        except Unfit as problem:
+            found: DiscoveredTables = _module(connection).look(connection, self.options, incremental)
+        except UnfitOptions as problem:
             if wanted is not None:
                 raise FormatError(str(problem), f"source '{wanted.source}'", UNFIT) from None
             raise connection.failed(str(problem)) from None

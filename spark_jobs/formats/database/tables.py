@@ -98,7 +98,7 @@ class TooLong(Exception):
 
 
 @dataclass(frozen=True)
-class Found:
+class DiscoveredTables:
     """The tables that a source reads, and the end of its incremental column in them; None if that has not moved."""
 
     tables: tuple[Table, ...]
@@ -124,21 +124,23 @@ class IncrementalColumn:
     delay_s: float = 0.0
 
 
-class Unfit(Exception):
+class UnfitOptions(Exception):
     """Options that do not fit the table; the message says why."""
 
 
-def without_value(column: str) -> Unfit:
+def without_value(column: str) -> UnfitOptions:
     """Make the error for rows with a null in the incremental column, which no run would ever find new."""
-    return Unfit(
+    return UnfitOptions(
         f"rows have no value in `{column}`, so no run would find them new: read a `query` that leaves them out, or "
         f"gives them one by COALESCE"
     )
 
 
-def boundless(column: str, value: object) -> Unfit:
+def boundless(column: str, value: object) -> UnfitOptions:
     """Make the error for a greatest value, such as infinity, that no other value can follow."""
-    return Unfit(f"the greatest value of `{column}` is {value}, which nothing follows: mend that row, or leave it out")
+    return UnfitOptions(
+        f"the greatest value of `{column}` is {value}, which nothing follows: mend that row, or leave it out"
+    )
 
 
 def quoted(name: str) -> str:

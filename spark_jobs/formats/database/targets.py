@@ -280,7 +280,7 @@ def refuse_following(table: str, following: Sequence[tuple[str, str]]) -> None:
     """
     if following:
         shown = ", ".join(f"{other} (ON DELETE {rule})" for other, rule in following)
-        raise format.Unfit(
+        raise format.UnwritableFile(
             f"`mode: replace` removes all rows of table {table}, and with them rows of other tables would go or lose "
             f"what they refer to: {shown}; use `mode: upsert`, or a foreign key without this action"
         )

@@ -90,7 +90,7 @@ class DatabaseWriter(TypedWriter):
             takes = importlib.import_module(f"{package}.columns").takes
             problems = targets.problems(target, self._schema, takes)
             if problems:
-                raise format.Unfit("; ".join(problems))
+                raise format.UnwritableFile("; ".join(problems))
             self._targets = {
                 column.name: replace(column, needs_value=column.needs_value or column.name in options.key)
                 for column in target.columns

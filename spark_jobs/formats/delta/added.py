@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from deltalake import DeltaTable
 
-    from spark_jobs.formats.reader import Place
+    from spark_jobs.formats.reader import SourceContext
     from spark_jobs.scan.bookmarks import IncrementalRead, Mark
     from spark_jobs.scan.files import InputFile
 
@@ -41,7 +41,7 @@ class _Version:
 
 
 def news(
-    options: DeltaRead, place: Place, declared: Collection[str], wanted: IncrementalRead
+    options: DeltaRead, place: SourceContext, declared: Collection[str], wanted: IncrementalRead
 ) -> tuple[tuple[InputFile, ...], Mark | None]:
     """See `Reader.news`.
 
@@ -70,7 +70,9 @@ def news(
     return _added(root, place, declared, wanted, range(span.first, span.end)), mark
 
 
-def _place(table: DeltaTable, place: Place, bound: str | None, wanted: IncrementalRead, option: str) -> int | None:
+def _place(
+    table: DeltaTable, place: SourceContext, bound: str | None, wanted: IncrementalRead, option: str
+) -> int | None:
     """The first version that a bound of the command line speaks of: a number, or a time.
 
     Raises:
@@ -87,7 +89,7 @@ def _place(table: DeltaTable, place: Place, bound: str | None, wanted: Increment
 
 
 def _added(
-    root: str, place: Place, declared: Collection[str], wanted: IncrementalRead, numbers: range
+    root: str, place: SourceContext, declared: Collection[str], wanted: IncrementalRead, numbers: range
 ) -> tuple[InputFile, ...]:
     """The files that some versions have added, in the order in which they came.
 
@@ -114,7 +116,7 @@ def _added(
     return tuple(sorted(chosen, key=lambda file: (file.mtime_ns, file.path)))
 
 
-def _read(root: str, place: Place, number: int, wanted: IncrementalRead) -> _Version:
+def _read(root: str, place: SourceContext, number: int, wanted: IncrementalRead) -> _Version:
     """Read the changes of a version from the log.
 
     Raises:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
     from spark_jobs.formats.delta.options import DeltaRead
-    from spark_jobs.formats.reader import Place
+    from spark_jobs.formats.reader import SourceContext
     from spark_jobs.stores.settings import StoreSettings
 
 #: The reader features that are supported.
@@ -56,7 +56,9 @@ _DRAWN = re.compile("\x1b\\[[0-9;]*m|\u21b3")
 _MORE_MICROSECONDS = 999
 
 
-def files(options: DeltaRead, place: Place, declared: Collection[str], incremental: str = "") -> tuple[InputFile, ...]:
+def files(
+    options: DeltaRead, place: SourceContext, declared: Collection[str], incremental: str = ""
+) -> tuple[InputFile, ...]:
     """The files of a version of a table, in the order in which they were added.
 
     Args:
@@ -96,7 +98,7 @@ def files(options: DeltaRead, place: Place, declared: Collection[str], increment
     return tuple(found)
 
 
-def root_of(place: Place) -> str:
+def root_of(place: SourceContext) -> str:
     """Where a table is: an absolute path, or the URI of a prefix.
 
     Raises:
@@ -231,7 +233,7 @@ def version_at(table: DeltaTable, moment: datetime, name: str) -> int | None:
         return None if committed is not None and committed > moment.timestamp() * 1000 else table.version()
 
 
-def entry(root: str, number: int, place: Place) -> bytes | None:
+def entry(root: str, number: int, place: SourceContext) -> bytes | None:
     """Read the log entry of a version, lines of JSON; None where the log no longer has it.
 
     Args:
@@ -245,7 +247,7 @@ def entry(root: str, number: int, place: Place) -> bytes | None:
     return contents(f"{root}/_delta_log/{number:020d}.json", place)
 
 
-def contents(path: str, place: Place) -> bytes | None:
+def contents(path: str, place: SourceContext) -> bytes | None:
     """A file of a log; None where there is none.
 
     Args:
@@ -369,7 +371,7 @@ def _chunk(nulls: int | None, lowest: Any, highest: Any, more: int) -> Chunk:
     return Chunk(nulls, lowest, highest + more if more else highest)
 
 
-def _file(path: str, size: int, changed: int, about: DataFile, place: Place) -> InputFile:
+def _file(path: str, size: int, changed: int, about: DataFile, place: SourceContext) -> InputFile:
     """A file of the table.
 
     Raises:
@@ -391,7 +393,7 @@ def _file(path: str, size: int, changed: int, about: DataFile, place: Place) -> 
     )
 
 
-def _refuse_missing(found: Sequence[InputFile], place: Place) -> None:
+def _refuse_missing(found: Sequence[InputFile], place: SourceContext) -> None:
     """Refuse a local table whose files are gone, or lead out of the base folder by links.
 
     Raises:

@@ -10,7 +10,7 @@ from spark_jobs.formats.tables.read import TableReader
 
 if TYPE_CHECKING:
     from spark_jobs.formats.format import ArrayPath
-    from spark_jobs.formats.reader import Place
+    from spark_jobs.formats.reader import SourceContext
     from spark_jobs.scan.bookmarks import IncrementalRead, Mark
     from spark_jobs.scan.files import FormatError, InputFile
 
@@ -21,7 +21,7 @@ class DeltaReader(TableReader):
 
     title: ClassVar[str] = "Delta"
 
-    def found(self, place: Place) -> tuple[InputFile, ...]:
+    def found(self, place: SourceContext) -> tuple[InputFile, ...]:
         """The files of the version that is read.
 
         Raises:
@@ -29,7 +29,7 @@ class DeltaReader(TableReader):
         """
         return log.files(self.options, place, self.declared)
 
-    def news(self, place: Place, wanted: IncrementalRead) -> tuple[tuple[InputFile, ...], Mark | None]:
+    def news(self, place: SourceContext, wanted: IncrementalRead) -> tuple[tuple[InputFile, ...], Mark | None]:
         """The files that versions have added.
 
         Raises:

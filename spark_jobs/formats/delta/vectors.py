@@ -22,7 +22,7 @@ from spark_jobs.stores import location as locations
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from spark_jobs.formats.reader import Place
+    from spark_jobs.formats.reader import SourceContext
 
 _LOG = "_delta_log"
 #: A checkpoint: its version, the numbers of a part and of all parts, and how one of the second form ends.
@@ -33,7 +33,7 @@ _CHECKPOINT = re.compile(
 _DESCRIBED = ("storageType", "pathOrInlineDv", "offset", "sizeInBytes", "cardinality")
 
 
-def of_files(root: str, version: int, place: Place, wanted: Collection[str]) -> dict[str, dict[str, Any]]:
+def of_files(root: str, version: int, place: SourceContext, wanted: Collection[str]) -> dict[str, dict[str, Any]]:
     """The deletion vectors of files, as the log describes them; of files that have one.
 
     Args:
@@ -84,7 +84,7 @@ def _added(data: bytes) -> Iterator[Mapping[str, Any]]:
             yield action["add"]
 
 
-def _checkpoint(root: str, version: int, place: Place) -> tuple[int, list[str]]:
+def _checkpoint(root: str, version: int, place: SourceContext) -> tuple[int, list[str]]:
     """The version of the newest checkpoint that is whole and not too new, and its files; -1 where there is none."""
     whole: dict[int, list[str]] = {}
     parts: dict[tuple[int, str], list[str]] = {}
@@ -104,7 +104,7 @@ def _checkpoint(root: str, version: int, place: Place) -> tuple[int, list[str]]:
     return newest, whole.get(newest, [])
 
 
-def _names(root: str, place: Place) -> Iterable[str]:
+def _names(root: str, place: SourceContext) -> Iterable[str]:
     if not locations.is_uri(root):
         return os.listdir(f"{root}/{_LOG}")
     from spark_jobs.stores import opening
@@ -113,7 +113,7 @@ def _names(root: str, place: Place) -> Iterable[str]:
     return [each.location.name for page in pages for each in page.objects]
 
 
-def _of_checkpoint(root: str, name: str, place: Place) -> Iterator[Mapping[str, Any]]:
+def _of_checkpoint(root: str, name: str, place: SourceContext) -> Iterator[Mapping[str, Any]]:
     """Read the add actions of a checkpoint, or of a part of one, including its sidecars."""
     data = _bytes(f"{root}/{_LOG}/{name}", place)
     if name.endswith(".json"):
@@ -137,7 +137,7 @@ def _column(data: bytes, name: str, members: tuple[str, ...]) -> Iterator[Mappin
         yield from (each for each in batch.column(name).to_pylist() if each is not None and each["path"] is not None)
 
 
-def _bytes(path: str, place: Place) -> bytes:
+def _bytes(path: str, place: SourceContext) -> bytes:
     data = log.contents(path, place)
     if data is None:
         raise FormatError(f"`{path.rpartition('/')[2]}` is gone from the log of the table", place.path, FAILED)

@@ -180,7 +180,7 @@ class InterchangeFrame(ABC):
         """A segment of the frame."""
         for text in elements:
             if (problem := self.problem(text)) is not None:
-                raise format.Unfit(f"segment {elements[0]}: an element '{text}' {problem}")
+                raise format.UnwritableFile(f"segment {elements[0]}: an element '{text}' {problem}")
         return self.separator.join(self.safe(_texts(elements)).to_pylist()) + self.end_of_segment
 
     def empty(self) -> bytes:
@@ -199,7 +199,7 @@ class InterchangeFrame(ABC):
             return self._charset.encode(text)
         except UnicodeEncodeError as error:
             message = f"character '{text[error.start]}' of a header cannot be written as {self.options.encoding}"
-            raise format.Unfit(message) from None
+            raise format.UnwritableFile(message) from None
 
     # ---- in a task
 
@@ -272,7 +272,7 @@ class InterchangeFrame(ABC):
         """The type of a message; what `options:` says where its record has none."""
         found = kind or getattr(self.options, self.options.default_kind)
         if found is None:
-            raise format.Unfit(self.no_kind(reference))
+            raise format.UnwritableFile(self.no_kind(reference))
         if kind is None:
             found = self.safe(_texts([found]))[0].as_py()
         return str(found)
@@ -308,7 +308,9 @@ class InterchangeFrame(ABC):
             return tuple(self.options.interchange)
         if header is None:
             name = self.options.interchange_from_doc
-            raise format.Unfit(f"the first record has no section '{name}' around it, which is to be the header again")
+            raise format.UnwritableFile(
+                f"the first record has no section '{name}' around it, which is to be the header again"
+            )
         return tuple(json.loads(header))
 
 

@@ -45,7 +45,7 @@ class InterchangeWriter:
     def __init__(self, schema: Schema, frame: InterchangeFrame) -> None:
         options = frame.options
         if options.interchange is None and options.interchange_from_doc is None:
-            raise format.Unfit(NO_HEADER)
+            raise format.UnwritableFile(NO_HEADER)
         self._frame = frame
         self._encoding = encoding.Encoding(options.encoding)
         self._is_utf8 = encoding.is_utf8(options.encoding)
@@ -53,7 +53,7 @@ class InterchangeWriter:
         self._places = {column.name: place for place, column in enumerate(schema.columns)}
         self._known = options.known
         if TAG not in self._places:
-            raise format.Unfit(f"{options.title} segments need a tag, and there is no column '{TAG}'")
+            raise format.UnwritableFile(f"{options.title} segments need a tag, and there is no column '{TAG}'")
         mine = [column.name for column in schema.columns if not column.is_engine and column.name not in self._known]
         self._elements = self._numbered({name: name for name in mine})
         around = {name: name.rpartition(".")[2] for name in self._places if name.startswith(f"${format.DOCUMENT}")}
@@ -67,10 +67,10 @@ class InterchangeWriter:
         found: dict[int, int] = {}
         for name, short in names.items():
             if (problem := self._frame.options.element_problem(short)) is not None:
-                raise format.Unfit(problem)
+                raise format.UnwritableFile(problem)
             number = int(short[1:])
             if number in found:
-                raise format.Unfit(f"column '{name}' is element {number}, and so is another column")
+                raise format.UnwritableFile(f"column '{name}' is element {number}, and so is another column")
             found[number] = self._places[name]
         return dict(sorted(found.items()))
 

@@ -79,9 +79,13 @@ class ExcelWriter(TypedWriter):
         """See `TypedWriter.encode`."""
         names = [column.name for column in self._columns]
         if len(names) > ranges.COLUMNS:
-            raise format.Unfit(f"a sheet has no more than {ranges.COLUMNS:,} columns; these are {len(names):,}")
+            raise format.UnwritableFile(
+                f"a sheet has no more than {ranges.COLUMNS:,} columns; these are {len(names):,}"
+            )
         if self._include_header and (long := [name for name in names if _size(name) > MOST_TEXT]):
-            raise format.Unfit(f"a cell has no more than {MOST_TEXT:,} characters; a column is named '{long[0][:40]}…'")
+            raise format.UnwritableFile(
+                f"a cell has no more than {MOST_TEXT:,} characters; a column is named '{long[0][:40]}…'"
+            )
         return super().encode(batch, ends=ends)
 
     def _refused(self, found: pa.RecordBatch) -> Iterator[RowFailure]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from spark_jobs.formats.iceberg.options import IcebergRead
-    from spark_jobs.formats.reader import Place
+    from spark_jobs.formats.reader import SourceContext
     from spark_jobs.scan.bookmarks import IncrementalRead, Mark
     from spark_jobs.scan.files import InputFile
 
@@ -26,7 +26,7 @@ _NANOSECONDS = 1_000_000
 
 
 def news(
-    options: IcebergRead, place: Place, declared: Collection[str], wanted: IncrementalRead
+    options: IcebergRead, place: SourceContext, declared: Collection[str], wanted: IncrementalRead
 ) -> tuple[tuple[InputFile, ...], Mark | None]:
     """See `Reader.news`.
 

@@ -11,7 +11,7 @@ from spark_jobs.formats.tables.read import TableReader
 
 if TYPE_CHECKING:
     from spark_jobs.formats.format import ArrayPath
-    from spark_jobs.formats.reader import Place
+    from spark_jobs.formats.reader import SourceContext
     from spark_jobs.scan.bookmarks import IncrementalRead, Mark
     from spark_jobs.scan.files import FormatError, InputFile
 
@@ -22,7 +22,7 @@ class IcebergReader(TableReader):
 
     title: ClassVar[str] = "Iceberg"
 
-    def found(self, place: Place) -> tuple[InputFile, ...]:
+    def found(self, place: SourceContext) -> tuple[InputFile, ...]:
         """The files of the snapshot that is read.
 
         Raises:
@@ -30,7 +30,7 @@ class IcebergReader(TableReader):
         """
         return self._there(snapshots.files(self.options, place, self.declared))
 
-    def news(self, place: Place, wanted: IncrementalRead) -> tuple[tuple[InputFile, ...], Mark | None]:
+    def news(self, place: SourceContext, wanted: IncrementalRead) -> tuple[tuple[InputFile, ...], Mark | None]:
         """The files that snapshots have added.
 
         Raises:

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot as Kept
 
     from spark_jobs.formats.iceberg.options import IcebergRead
-    from spark_jobs.formats.reader import Place
+    from spark_jobs.formats.reader import SourceContext
 
 _PARQUET = "PARQUET"
 
 
-def files(options: IcebergRead, place: Place, declared: Collection[str]) -> tuple[InputFile, ...]:
+def files(options: IcebergRead, place: SourceContext, declared: Collection[str]) -> tuple[InputFile, ...]:
     """The files of a snapshot of a table, in the order in which they were added, then by name.
 
     Args:
@@ -57,7 +57,7 @@ def files(options: IcebergRead, place: Place, declared: Collection[str]) -> tupl
         return _listed(_Found(table, kept, schema, options.table, place), declared)
 
 
-def table_of(options: IcebergRead, place: Place) -> Table:
+def table_of(options: IcebergRead, place: SourceContext) -> Table:
     """The table of a source.
 
     Raises:
@@ -75,7 +75,7 @@ def of_snapshot(
     table: Table,
     kept: Kept,
     name: str,
-    place: Place,
+    place: SourceContext,
     declared: Collection[str],
     entries: Sequence[ManifestEntry] | None = None,
 ) -> tuple[InputFile, ...]:
@@ -96,7 +96,7 @@ def of_snapshot(
         return _listed(_Found(table, kept, table.schema(), name, place), declared, entries)
 
 
-def newest(table: Table, name: str, place: Place, declared: Collection[str]) -> tuple[InputFile, ...]:
+def newest(table: Table, name: str, place: SourceContext, declared: Collection[str]) -> tuple[InputFile, ...]:
     """The files of a table as it is; see `of_snapshot`.
 
     Raises:
@@ -145,7 +145,7 @@ class _Found:
     kept: Kept
     schema: Schema
     name: str
-    place: Place
+    place: SourceContext
 
 
 def _listed(

@@ -22,7 +22,7 @@ from pyarrow import parquet
 
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.failure import Failure
-from spark_jobs.formats.format import Unfit
+from spark_jobs.formats.format import UnwritableFile
 from spark_jobs.formats.tables import transforms
 from spark_jobs.formats.tables.partitions import Transform
 from spark_jobs.formats.typed import write
@@ -178,7 +178,7 @@ def cast(group: pa.Table, schema: pa.Schema) -> pa.Table:
             columns.append(_exact(group.column(column.name), column.type).cast(column.type))
         except pa.ArrowException as error:
             text = f"column '{column.name}' has a value that is no {column.type} of the table: {error}"
-            raise Unfit(text) from error
+            raise UnwritableFile(text) from error
     return pa.Table.from_arrays(columns, schema=schema)
 
 

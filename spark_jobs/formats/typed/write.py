@@ -72,7 +72,7 @@ class TypedWriter(ABC):
     def encode(self, batch: pa.RecordBatch, *, ends: bool = False) -> format.Encoded:
         """The message of a batch, or the bytes of its records where they move alone."""
         if not self._columns:
-            raise format.Unfit("records without any column cannot be written to files of columns")
+            raise format.UnwritableFile("records without any column cannot be written to files of columns")
         arrays: list[pa.Array] = []
         failures: list[RowFailure] = []
         for column, array in zip(self._columns, batch.columns, strict=True):

@@ -84,5 +84,5 @@ def open_writer(
 ) -> InterchangeWriter:
     """The writer of an output."""
     if options.group_header is None:
-        raise format.Unfit(NO_GROUP)
+        raise format.UnwritableFile(NO_GROUP)
     return InterchangeWriter(schema, X12Frame(options))

@@ -43,7 +43,7 @@ class Check(operator.Operator):
         arrays = [run.column(known, one.source, batch.count) for one in self.columns]
         try:
             encoded = self.writer.encode(pa.RecordBatch.from_arrays(arrays, names=self.names))
-        except format.Unfit as problem:
+        except format.UnwritableFile as problem:
             raise FormatError(str(problem), self.step.output.place, node=self.step.name) from problem
         if not encoded.failures:
             return batch

@@ -35,7 +35,7 @@ class FramedOutput(run.Output):
         part = self.part(batch.merge_path, file, self.opener)
         try:
             part.write(records.of(encoded.data, encoded.ends, b""), {records.MARK: encoded.marks})
-        except format.Unfit as problem:
+        except format.UnwritableFile as problem:
             raise FormatError(str(problem), self.step.path, node=self.step.name) from problem
         part.records += encoded.rows
 

@@ -86,7 +86,7 @@ class Output(operator.Operator):
         """Encode records that will not be written, so that they fail if they could not have been written."""
         rows = self.context.correlation.rechecked(self.step.name, batch)
         if rows is not None and len(rows):
-            with contextlib.suppress(format.Unfit):  # ends only runs that write the record
+            with contextlib.suppress(format.UnwritableFile):  # ends only runs that write the record
                 self._encoded(writer(self.step, self.undeclared, self.undeclared_type), batch.take(pa.array(rows)))
 
     def wanted(self, batch: batches.Batch) -> batches.Batch:
@@ -131,7 +131,7 @@ class Output(operator.Operator):
         """The bytes of the records that can be written, and these records."""
         try:
             encoded, written = self._encoded(self.writer, batch, ends=ends)
-        except format.Unfit as problem:
+        except format.UnwritableFile as problem:
             raise FormatError(str(problem), self.step.place, node=self.step.name) from problem
         self.leave(encoded.rows)
         self.context.note_written(written)

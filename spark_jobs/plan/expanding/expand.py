@@ -126,7 +126,7 @@ class Expander:
         self.bindings: dict[str, tuple[str, str] | None] = {}
         self.files: dict[FilePath, Composition | None] = {}
         self.is_full = False
-        self.room = interpolation.Room(limits.FILLED_CHARACTERS)
+        self.room = interpolation.CharacterBudget(limits.FILLED_CHARACTERS)
         #: Nodes and values of the bodies that have been expanded.
         self.nodes, self.values = 0, 0
 

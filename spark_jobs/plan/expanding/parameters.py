@@ -185,7 +185,7 @@ def _check_paths(
             found.add(codes.E_SEC_001.at(layer.span, message, help=problem[1]))
 
 
-def substituted(node: Node, values: MappingType[str, Parameter], room: interpolation.Room) -> Node:
+def substituted(node: Node, values: MappingType[str, Parameter], room: interpolation.CharacterBudget) -> Node:
     """A body node as it is written, with `{{ parameter }}` replaced by the parameters' values.
 
     Raises:
@@ -205,7 +205,7 @@ def substituted(node: Node, values: MappingType[str, Parameter], room: interpola
             return Mapping(node.span, entries, node.size) if changed else node
 
 
-def _filled(node: Scalar, values: MappingType[str, Parameter], room: interpolation.Room) -> Scalar:
+def _filled(node: Scalar, values: MappingType[str, Parameter], room: interpolation.CharacterBudget) -> Scalar:
     if "{{" not in node.text:
         return node
     text, edits = interpolation.replaced(

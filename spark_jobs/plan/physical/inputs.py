@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_jobs.diagnostics.diagnostic import Diagnostic
-    from spark_jobs.formats.reader import Place
+    from spark_jobs.formats.reader import SourceContext
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan.plan import Plan
     from spark_jobs.scan.files import InputFile
@@ -64,11 +64,11 @@ def discover(plan: Plan, *, allow_outside: bool = False) -> dict[str, Discovered
     return found
 
 
-def table_place(plan: Plan, step: SourceStep, *, allow_outside: bool = False) -> Place:
+def table_place(plan: Plan, step: SourceStep, *, allow_outside: bool = False) -> SourceContext:
     """The place to search for a source whose reader finds its own files."""
-    from spark_jobs.formats.reader import Place
+    from spark_jobs.formats.reader import SourceContext
 
-    return Place(
+    return SourceContext(
         plan.local_folder,
         _table_path(plan, step),
         plan.connections,

@@ -58,7 +58,7 @@ class Full(Exception):
 
 
 @dataclass
-class Room:
+class CharacterBudget:
     """The number of characters that may still be filled in."""
 
     left: int
@@ -76,7 +76,7 @@ def names(text: str) -> list[str]:
 
 
 def replaced(
-    pattern: re.Pattern[str], text: str, value: Callable[[re.Match[str]], str], room: Room
+    pattern: re.Pattern[str], text: str, value: Callable[[re.Match[str]], str], room: CharacterBudget
 ) -> tuple[str, tuple[Edit, ...]]:
     """A text with a value for each match of a pattern, and the edits made; raises `Full` without room for it."""
     edits: list[Edit] = []
@@ -90,7 +90,7 @@ def replaced(
     return pattern.sub(noted, text), tuple(edits)
 
 
-def interpolate(text: str, variables: Mapping[str, str], room: Room, *, takes_secrets: bool) -> Result:
+def interpolate(text: str, variables: Mapping[str, str], room: CharacterBudget, *, takes_secrets: bool) -> Result:
     """Fill in the variables of a text. A variable that is set to nothing counts as set.
 
     Args:

@@ -131,7 +131,7 @@ class _Builder:
         self.hidden: dict[tuple[int, secrecy.Role], Node] = {}
         self.placed: dict[tuple[int, secrecy.Place], Node] = {}
         self.has_secrets = False
-        self.room = interpolation.Room(limits.FILLED_CHARACTERS)
+        self.room = interpolation.CharacterBudget(limits.FILLED_CHARACTERS)
         self.root: Node | None = None
         self.nodes = 0
         #: The offset up to which the text has been understood.

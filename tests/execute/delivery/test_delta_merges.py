@@ -18,7 +18,7 @@ from deltalake import DeltaTable, write_deltalake
 from spark_jobs.execute.delivery.delta import commit as delta_commit
 from spark_jobs.execute.delivery.tables import merge as merging
 from spark_jobs.execute.delivery.tables import output
-from spark_jobs.execute.delivery.tables.output import Room
+from spark_jobs.execute.delivery.tables.output import WriteResources
 from spark_jobs.execute.run import executor
 from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, without_spark
@@ -88,7 +88,7 @@ def chosen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> d
     """The driver does all by itself, or tasks do, which hold next to nothing at once."""
     if request.param == "driver":
         return {}
-    monkeypatch.setattr(output, "Room", lambda folder, _, guard: Room(folder, 64, guard))
+    monkeypatch.setattr(output, "WriteResources", lambda folder, _, guard: WriteResources(folder, 64, guard))
     return {"tuning": Tuning(driver_output_bytes=0)}
 
 

@@ -21,7 +21,7 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform, parse_trans
 from spark_jobs.cli import recover as command
 from spark_jobs.execute.delivery.iceberg import commit as iceberg_commit
 from spark_jobs.execute.delivery.tables import output
-from spark_jobs.execute.delivery.tables.output import Room
+from spark_jobs.execute.delivery.tables.output import WriteResources
 from spark_jobs.tuning import Tuning
 from tests import iceberg_tables
 from tests.execute import pipelines, without_spark
@@ -103,7 +103,7 @@ def chosen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> d
     """The driver does all by itself, or tasks do, which hold next to nothing at once."""
     if request.param == "driver":
         return {}
-    monkeypatch.setattr(output, "Room", lambda folder, _, guard: Room(folder, 64, guard))
+    monkeypatch.setattr(output, "WriteResources", lambda folder, _, guard: WriteResources(folder, 64, guard))
     return {"tuning": Tuning(driver_output_bytes=0)}
 
 

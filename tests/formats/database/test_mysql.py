@@ -9,7 +9,7 @@ import pytest
 
 from spark_jobs.formats.database.mysql import reading as mysql
 from spark_jobs.formats.database.options import DatabaseRead
-from spark_jobs.formats.database.tables import Slice, Unfit
+from spark_jobs.formats.database.tables import Slice, UnfitOptions
 from spark_jobs.scan.connections import Connection
 from tests.execute import pipelines, without_spark
 from tests.formats.database.test_incremental_tables import IncrementalColumn
@@ -262,5 +262,5 @@ def test_names_of_tables() -> None:
     assert mysql.relation_of("t") == (None, "t")
     assert mysql.relation_of("`a.b`.`c``d`") == ("a.b", "c`d")
     for name in ("a.b.c", "`a", "a.", ""):
-        with pytest.raises(Unfit):
+        with pytest.raises(UnfitOptions):
             mysql.relation_of(name)

@@ -13,7 +13,7 @@ from spark_jobs.formats import registry
 from spark_jobs.formats.database.options import DatabaseRead
 from spark_jobs.formats.database.postgres import reading as postgres_tables
 from spark_jobs.formats.database.tables import Slice
-from spark_jobs.formats.reader import Place
+from spark_jobs.formats.reader import SourceContext
 from spark_jobs.plan.options import RunOptions
 from spark_jobs.scan.connections import Connection
 from tests.execute import pipelines, without_spark
@@ -218,7 +218,7 @@ def test_no_password_is_in_what_travels_or_is_shown(warehouse: Warehouse) -> Non
     warehouse.records("table: t")
     loaded = plan.load(warehouse.folder / "pipeline.yaml", RunOptions())
     (step,) = loaded.sources.values()
-    inputs = step.reader.found(Place(warehouse.folder, connections=loaded.connections))
+    inputs = step.reader.found(SourceContext(warehouse.folder, connections=loaded.connections))
     assert PASSWORD not in repr((loaded, inputs))
     assert PASSWORD.encode() not in pickle.dumps((step, inputs))
     assert registry.named("database").has_files is False

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from spark_jobs.formats.delta import log, vectors
 from spark_jobs.formats.delta.options import DeltaRead
-from spark_jobs.formats.reader import Place
+from spark_jobs.formats.reader import SourceContext
 from spark_jobs.scan.files import FormatError
 from tests import delta_tables
 from tests.delta_tables import HandWritten, column, structure
@@ -32,12 +32,12 @@ def table(folder: Path, *features: str, partition_by: tuple[str, ...] = ()) -> H
 
 def deleted(folder: Path) -> dict[str, list[int]]:
     """The rows that are deleted, by files."""
-    found = log.files(DeltaRead(), Place(folder.parent, folder.name), set())
+    found = log.files(DeltaRead(), SourceContext(folder.parent, folder.name), set())
     return {file.path.removeprefix(f"{folder}/"): np.flatnonzero(file.table.deleted_rows).tolist() for file in found}
 
 
 def described(folder: Path, wanted: Sequence[str], version: int) -> dict[str, dict[str, Any]]:
-    return vectors.of_files(str(folder), version, Place(folder.parent, folder.name), wanted)
+    return vectors.of_files(str(folder), version, SourceContext(folder.parent, folder.name), wanted)
 
 
 @pytest.mark.parametrize("prefix", ["", "ab", "a b"])

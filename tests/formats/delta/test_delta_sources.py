@@ -19,7 +19,7 @@ from spark_jobs.cli import clinker
 from spark_jobs.formats.delta import log
 from spark_jobs.formats.delta.options import DeltaRead
 from spark_jobs.formats.parquet import read as parquet_read
-from spark_jobs.formats.reader import Place
+from spark_jobs.formats.reader import SourceContext
 from tests import delta_tables
 from tests.delta_tables import HandWritten, column, structure
 from tests.execute import pipelines, without_spark
@@ -312,7 +312,7 @@ def test_moments_of_statistics_are_cut_to_milliseconds(lake: Lake) -> None:
     rows = ids(1, m=pa.array([moment], pa.timestamp("us", "UTC")))
     said = {key: {"m": "2026-01-01T00:00:00.000Z", "id": 1} for key in ("minValues", "maxValues")}
     table.commit(table.file("a.parquet", rows, stats={**said, "nullCount": {"m": 0, "id": 0}}))
-    (file,) = log.files(DeltaRead(), Place(lake.folder, "sales"), {"m"})
+    (file,) = log.files(DeltaRead(), SourceContext(lake.folder, "sales"), {"m"})
     known = file.table.chunks["m"]
     assert known.lowest <= int(moment.timestamp() * 1e6) <= known.highest
 

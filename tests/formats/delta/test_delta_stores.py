@@ -13,7 +13,7 @@ import pytest
 from deltalake import write_deltalake
 
 from spark_jobs.formats.delta import log, storage
-from spark_jobs.formats.reader import Place
+from spark_jobs.formats.reader import SourceContext
 from spark_jobs.scan.files import FormatError
 from spark_jobs.stores import gcs as gcs_store
 from spark_jobs.stores.refusals import Kind, StoreError
@@ -104,7 +104,9 @@ def test_a_machine_hands_over_a_token_of_its_identity(monkeypatch: pytest.Monkey
 
 def test_where_the_library_sees_no_table_none_is_looked_for() -> None:
     with pytest.raises(FormatError, match="finds no version of a table on OneLake") as raised:
-        log.root_of(Place(Path("/"), "abfss://work@onelake.dfs.fabric.microsoft.com/lake.Lakehouse/Tables/sales"))
+        log.root_of(
+            SourceContext(Path("/"), "abfss://work@onelake.dfs.fabric.microsoft.com/lake.Lakehouse/Tables/sales")
+        )
     assert raised.value.code == "E912"
 
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from spark_jobs.formats.format import Unfit
+from spark_jobs.formats.format import UnwritableFile
 from spark_jobs.formats.tables.write import cast
 
 LARGE = 2**63 - 1
@@ -50,5 +50,5 @@ def test_digits_stay(array: pa.Array, wanted: pa.DataType) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(array: pa.Array, wanted: pa.DataType) -> None:
-    with pytest.raises(Unfit, match="column 'x' has a value that is no"):
+    with pytest.raises(UnwritableFile, match="column 'x' has a value that is no"):
         _cast(array, wanted)

@@ -138,7 +138,7 @@ def in_parts(
             encoded = writer.encode(batch, ends=True)
             assert not encoded.failures
             if encoded.unfit:
-                raise format.Unfit(encoded.unfit[0].failure.detail)
+                raise format.UnwritableFile(encoded.unfit[0].failure.detail)
             assert encoded.ends is not None
             file.write(records.of(encoded.data, encoded.ends, b""), {records.MARK: encoded.marks})
         if file.note:

@@ -109,9 +109,9 @@ def test_a_text_that_is_too_long_for_a_cell_is_a_dead_letter() -> None:
 
 
 def test_too_many_columns_and_too_long_names_end_the_run() -> None:
-    with pytest.raises(format.Unfit, match="no more than 16,384 columns"):
+    with pytest.raises(format.UnwritableFile, match="no more than 16,384 columns"):
         encoded({f"c{number}": (types.INT, [1]) for number in range(ranges.COLUMNS + 1)})
-    with pytest.raises(format.Unfit, match="no more than 32,767 characters"):
+    with pytest.raises(format.UnwritableFile, match="no more than 32,767 characters"):
         encoded({"n" * (MOST_TEXT + 1): (types.INT, [1])})
 
 

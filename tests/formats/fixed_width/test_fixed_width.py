@@ -19,7 +19,7 @@ from spark_jobs.formats import registry, splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.fixed_width import layout as layouts
 from spark_jobs.formats.fixed_width.options import FixedWidthRead, FixedWidthWrite, LineSeparator
-from spark_jobs.formats.format import Reading, Unfit
+from spark_jobs.formats.format import Reading, UnwritableFile
 from spark_jobs.formats.reading import SplitOutcome
 from spark_jobs.scan import files
 from spark_jobs.scan.compression import Compression
@@ -80,7 +80,7 @@ def write(columns: dict[str, tuple[types.Type, list[Any]]], fields: Any, **optio
     writer = FORMAT.writer(schema, FixedWidthWrite(**options), layout=fields)
     encoded = writer.encode(pa.RecordBatch.from_arrays(arrays, names=list(columns)), ends=True)
     if encoded.unfit:
-        raise Unfit(encoded.unfit[0].failure.detail)
+        raise UnwritableFile(encoded.unfit[0].failure.detail)
     data = bytes(encoded.data)
     if encoded.rows:
         assert encoded.ends is not None
@@ -221,10 +221,10 @@ def test_a_text_that_is_too_long_is_cut_at_a_whole_character_or_ends_the_run() -
     columns = {"a": (types.STRING, ["abcé", "xy"])}
     assert write(columns, layout(field)) == (b"abc \nxy  \n", [])
     assert write(columns, layout(field), encoding="latin-1") == ("abcé\nxy  \n".encode("latin-1"), [])
-    with pytest.raises(Unfit, match=r"field 'a': value 'abcé' \(5 bytes\) exceeds width 4"):
+    with pytest.raises(UnwritableFile, match=r"field 'a': value 'abcé' \(5 bytes\) exceeds width 4"):
         write(columns, layout(field | {"truncation": "error"}))
     numbers = {"a": (types.INT, [12345])}
-    with pytest.raises(Unfit, match="value '12345'"):
+    with pytest.raises(UnwritableFile, match="value '12345'"):
         write(numbers, layout(field))
     assert write(numbers, layout(field | {"truncation": "silent"})) == (b"1234\n", [])
 
@@ -297,7 +297,7 @@ def test_a_date_that_is_too_long_ends_the_run(static: types.Type, value: date, t
         field = {"name": "d", "start": 0, "width": width}
         for more in ({}, {"type": "date"}, {"type": "datetime"}, {"truncation": "error"}):
             with pytest.raises(
-                Unfit, match=rf"field 'd': value '{text}' \(\d+ bytes\) exceeds width {width} .*`format`"
+                UnwritableFile, match=rf"field 'd': value '{text}' \(\d+ bytes\) exceeds width {width} .*`format`"
             ):
                 write(columns, layout(field | more))
         for more in ({"type": "string"}, {"truncation": "warn"}, {"truncation": "silent"}):
@@ -311,14 +311,14 @@ def test_a_date_that_is_too_long_ends_the_run(static: types.Type, value: date, t
 
 def test_a_text_in_a_field_of_dates_is_not_cut() -> None:
     field = {"name": "d", "start": 0, "width": 4, "type": "date"}
-    with pytest.raises(Unfit, match=r"value '2024-02-29' \(10 bytes\) exceeds width 4"):
+    with pytest.raises(UnwritableFile, match=r"value '2024-02-29' \(10 bytes\) exceeds width 4"):
         write({"d": (types.ANY, [date(2024, 2, 29)])}, layout(field))
 
 
 def test_a_value_of_any_kind_is_cut_where_it_is_a_text() -> None:
     field = {"name": "d", "start": 0, "width": 4}
     for value in (date(2024, 2, 29), datetime(2024, 2, 29, 1), 12345, 1.2345):
-        with pytest.raises(Unfit, match="exceeds width 4"):
+        with pytest.raises(UnwritableFile, match="exceeds width 4"):
             write({"d": (types.ANY, [value])}, layout(field))
         assert len(write({"d": (types.ANY, [value])}, layout(field | {"truncation": "warn"}))[0]) == 5
     assert write({"d": (types.ANY, ["12345", False, 1])}, layout(field)) == (b"1234\nfals\n1   \n", [])
@@ -345,7 +345,7 @@ def test_widths_are_bytes_of_the_encoding(tmp_path: Path) -> None:
     declared = {"t": types.STRING, "r": types.STRING}
     good, bad = read(tmp_path / "in", data, declared, fields, encoding="shift_jis")
     assert (good, bad) == ([(0, "日本", "本"), (1, "日本", "x"), (2, "ab日", "日本"), (3, "", "a本")], [])
-    with pytest.raises(Unfit, match=r"value '日本語' \(6 bytes\) exceeds width 5"):
+    with pytest.raises(UnwritableFile, match=r"value '日本語' \(6 bytes\) exceeds width 5"):
         write(
             {"t": (types.STRING, ["日本語"])},
             layout({"name": "t", "width": 5, "truncation": "error"}),

@@ -127,9 +127,9 @@ class Place(TableFolder):
             raise OSError(None, error.message, self.root) from error
 
     @property
-    def as_source(self) -> reader.Place:
+    def as_source(self) -> reader.SourceContext:
         """The table as readers see it."""
-        return reader.Place(Path("/"), self.root, stores=self.stores, allow_outside=True)
+        return reader.SourceContext(Path("/"), self.root, stores=self.stores, allow_outside=True)
 
     def add_version(self, number: int, data: bytes, token: str) -> bool:
         """Write a version of the log atomically, unless it exists. Returns True if it was written.

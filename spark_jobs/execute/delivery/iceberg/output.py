@@ -229,7 +229,7 @@ class TableOutput(Target):
         """
         if self.table is None:
             return ()
-        where = reader.Place(Path("/"), stores=self.access.stores.resolved())
+        where = reader.SourceContext(Path("/"), stores=self.access.stores.resolved())
         try:
             return snapshots.newest(self.table, self.name, where, self.options.key)
         except FormatError as error:

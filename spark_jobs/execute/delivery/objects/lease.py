@@ -34,7 +34,7 @@ LEASE_S = 60.0
 
 
 @dataclass(frozen=True)
-class Found:
+class ExistingLease:
     """The lease found in a home.
 
     Args:
@@ -48,7 +48,7 @@ class Found:
     is_dead: bool
 
 
-def find(store: WritableStore, home: Location) -> Found | None:
+def find(store: WritableStore, home: Location) -> ExistingLease | None:
     """The lease in a home; None if there is none.
 
     Raises:
@@ -66,7 +66,7 @@ def find(store: WritableStore, home: Location) -> Found | None:
         is_gone = fields["ended"] or (is_same_machine and _process(fields["process"]) != fields["since"])
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(Kind.FAILED, "is no lease of a run: look at it, and remove it", str(place)) from error
-    return Found(look.version, folders, bool(is_gone) or look.age_s > LEASE_S)
+    return ExistingLease(look.version, folders, bool(is_gone) or look.age_s > LEASE_S)
 
 
 @dataclass

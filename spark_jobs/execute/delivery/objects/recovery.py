@@ -15,7 +15,7 @@ from spark_jobs.stores import location
 from spark_jobs.stores.refusals import Kind, StoreError
 
 if TYPE_CHECKING:
-    from spark_jobs.execute.delivery.objects.lease import Found
+    from spark_jobs.execute.delivery.objects.lease import ExistingLease
     from spark_jobs.stores.location import Location
     from spark_jobs.stores.writing import WritableStore
 
@@ -99,7 +99,11 @@ def resolve_dead(store: WritableStore, home: Location, by: Address, access: Stor
 
 
 def _is_cleared(
-    store: WritableStore, home: Location, found: Found, access: StorageAccess, decided: journal.Journal | None = None
+    store: WritableStore,
+    home: Location,
+    found: ExistingLease,
+    access: StorageAccess,
+    decided: journal.Journal | None = None,
 ) -> bool:
     """Complete or remove the remains of a dead run. Returns False if another process has taken that over."""
     taken = Lease(store, home, found.folders)

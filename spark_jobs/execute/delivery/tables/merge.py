@@ -48,7 +48,7 @@ _PART, _ROW, _GONE = "part", "row", "gone"
 _AT = "at"
 #: The number of duplicate keys that a message shows.
 _SHOWN = 3
-_RERAISED = (OSError, format.Unfit, FormatError)
+_RERAISED = (OSError, format.UnwritableFile, FormatError)
 
 
 @dataclass(frozen=True)
@@ -356,14 +356,14 @@ def _rewritten(merge: Merge, groups: Sequence[Sequence[str]], file: InputFile) -
     columns = [file.table.snapshot.schema.field(name) for name in merge.table.schema.names]
     path = merge.new()
     with merge.part_store.create(path) as sink:
-        kept = _Kept(merge, matches, path, sink)
+        kept = _ReplacedValues(merge, matches, path, sink)
         remaining = _remaining(merge.reader.all_rows(file, columns, merge.most_bytes), matches, kept)
         added = merge.writer.rewritten(remaining, merge.table, merge.create)
         kept.flush()
     return _Rewritten(tuple(added), tuple(kept.messages))
 
 
-def _remaining(batches: Iterator[pa.RecordBatch], matches: _Matches, kept: _Kept) -> Iterator[pa.RecordBatch]:
+def _remaining(batches: Iterator[pa.RecordBatch], matches: _Matches, kept: _ReplacedValues) -> Iterator[pa.RecordBatch]:
     """The rows to keep. Values that records take from replaced rows are buffered."""
     at = 0
     for batch in batches:
@@ -375,7 +375,7 @@ def _remaining(batches: Iterator[pa.RecordBatch], matches: _Matches, kept: _Kept
             yield found
 
 
-class _Kept:
+class _ReplacedValues:
     """Values of replaced rows of a file for the records that replace them, as messages for each part of records."""
 
     def __init__(self, merge: Merge, matches: _Matches, path: str, sink: IO[bytes]) -> None:

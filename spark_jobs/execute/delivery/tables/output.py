@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Room:
+class WriteResources:
     """The folder, memory and guard for writing the files of a table.
 
     Args:
@@ -76,7 +76,7 @@ class Records:
     schema: Schema
     ranges: Sequence[PartRange]
     moved: bool
-    room: Room
+    room: WriteResources
     run: str
     tuning: Tuning
 
@@ -321,7 +321,7 @@ def files(spark: SparkSession, records: Records, layout: Layout, root: str) -> t
     if sum(part_range.size for part_range in records.ranges) <= records.tuning.driver_output_bytes:
         made = [work(part_range) for part_range in records.ranges]
     else:
-        made = spread.parallel_map(spark, work, [*records.ranges], reraised=(OSError, format.Unfit))
+        made = spread.parallel_map(spark, work, [*records.ranges], reraised=(OSError, format.UnwritableFile))
     return tuple(each for some in made for each in some)
 
 

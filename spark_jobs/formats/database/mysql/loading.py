@@ -272,21 +272,21 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
 
     Raises:
         FormatError: the database refuses or fails (E911).
-        format.Unfit: there is no such table, or the run may not write it as it is to.
+        format.UnwritableFile: there is no such table, or the run may not write it as it is to.
     """
     wanted = relation_of(options.table)
     with transaction(connection, options.table) as found:
         known = run(found, _RELATION, *wanted)
         if not known:
-            raise format.Unfit(f"there is no table `{options.table}`, or no right to see it")
+            raise format.UnwritableFile(f"there is no table `{options.table}`, or no right to see it")
         schema, table, kind, engine, current = (None if each is None else _text(each) for each in known[0])
         assert schema is not None
         assert table is not None
         name, relation = table if schema == current else f"{schema}.{table}", _relation(schema, table)
         if kind not in ("BASE TABLE", "SYSTEM VERSIONED"):
-            raise format.Unfit(f"`{options.table}` is no table that rows can be put into")
+            raise format.UnwritableFile(f"`{options.table}` is no table that rows can be put into")
         if engine != "InnoDB":
-            raise format.Unfit(
+            raise format.UnwritableFile(
                 f"table {name} is of the engine {engine}, which has no transactions, so a run could not publish all "
                 f"records or none: ALTER TABLE {relation} ENGINE=InnoDB"
             )
@@ -305,7 +305,9 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
         whole = [index.columns for index in unique_indexes if index.is_of_columns]
         if options.key and frozenset(options.key) not in map(frozenset, whole):
             listed = "; ".join(", ".join(each) for each in whole) or "none"
-            raise format.Unfit(f"no unique index of table {name} has just the columns of `key`: there is {listed}")
+            raise format.UnwritableFile(
+                f"no unique index of table {name} has just the columns of `key`: there is {listed}"
+            )
         constraints = [*unique_indexes]
         constraints += _foreign(found, schema, table)
         constraints += checks
@@ -440,7 +442,7 @@ def _refuse_without_rights(found: Session, options: DatabaseWrite, name: str, re
         except pymysql.Error as problem:
             if not problem.args or problem.args[0] not in _DENIED:
                 raise
-            raise format.Unfit(
+            raise format.UnwritableFile(
                 f"the right {right} on table {name} is missing: GRANT {', '.join(rights)} ON {relation}"
             ) from None
 
@@ -463,10 +465,10 @@ def _refuse_without_staging(found: Session, schema: str) -> None:
     except pymysql.Error as problem:
         number = problem.args[0] if problem.args else None
         if number == 1049:
-            raise format.Unfit(f"there is no database `{schema}`, which `staging_schema` names") from None
+            raise format.UnwritableFile(f"there is no database `{schema}`, which `staging_schema` names") from None
         if number not in _DENIED:
             raise
-        raise format.Unfit(
+        raise format.UnwritableFile(
             f"{problem.args[1]}: rows wait in the database {schema} until they are published: GRANT CREATE, DROP, "
             f"SELECT, INSERT, UPDATE, DELETE, CREATE TEMPORARY TABLES ON {quoted(schema)}.*, or name another one by "
             "`staging_schema`"

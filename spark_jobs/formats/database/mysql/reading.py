@@ -24,13 +24,13 @@ from spark_jobs.cxl import types, values
 from spark_jobs.cxl.written_numbers import number_of
 from spark_jobs.formats.database.tables import (
     Column,
-    Found,
+    DiscoveredTables,
     How,
     IncrementalColumn,
     Part,
     Slice,
     Table,
-    Unfit,
+    UnfitOptions,
     boundless,
     without_value,
 )
@@ -104,7 +104,7 @@ def relation_of(table: str) -> tuple[str | None, str]:
         else:
             names[-1] += character
     if len(names) > 2 or is_quoted or not all(names):
-        raise Unfit(f"`table: {table}` is no name of a table; write `table` or `database.table`")
+        raise UnfitOptions(f"`table: {table}` is no name of a table; write `table` or `database.table`")
     return (names[0] if len(names) == 2 else None), names[-1]
 
 
@@ -222,7 +222,9 @@ def release() -> None:
     """Nothing is held open between tasks."""
 
 
-def look(connection: Connection, options: DatabaseRead, incremental: IncrementalColumn | None = None) -> Found:
+def look(
+    connection: Connection, options: DatabaseRead, incremental: IncrementalColumn | None = None
+) -> DiscoveredTables:
     """The table that a source reads, or its ranges.
 
     Raises:
@@ -250,7 +252,7 @@ def look(connection: Connection, options: DatabaseRead, incremental: Incremental
         if incremental is not None:
             part, through = _grown(opened, part, columns, incremental)
         parts = _in_ranges(opened, part, columns, options) if options.partition_by else [part]
-        return Found(tuple(Table(connection, each, tuple(columns)) for each in parts), through)
+        return DiscoveredTables(tuple(Table(connection, each, tuple(columns)) for each in parts), through)
 
 
 def _text(value: Any) -> str:
@@ -273,7 +275,7 @@ def _column(columns: Sequence[Column], name: str, kinds: frozenset[str], option:
     column = next((each for each in columns if each.name == name), None)
     if column is None or column.kind not in kinds:
         what = "there is none" if column is None else f"it is of the type {column.kind}"
-        raise Unfit(f"`{option}: {name}` is no column of {wanted}: {what}")
+        raise UnfitOptions(f"`{option}: {name}` is no column of {wanted}: {what}")
     return column
 
 
@@ -331,7 +333,9 @@ def _grown(
     if found is None:
         return replace(part, size=0), None
     if isinstance(found, bytes) and kind == "text":
-        raise Unfit(f"`incremental.column: {incremental.column}` has bytes: name a column of numbers, moments or texts")
+        raise UnfitOptions(
+            f"`incremental.column: {incremental.column}` has bytes: name a column of numbers, moments or texts"
+        )
     greatest = _text(found)
     if kind == "text" and not greatest.isprintable():
         raise boundless(incremental.column, repr(greatest))
@@ -364,7 +368,7 @@ def _bound(opened: Any, text: str, kind: str, incremental: IncrementalColumn, op
         try:
             found = bookmarks.time(text)
         except ValueError:
-            raise Unfit(f"--{option} {text} is no date or time, as `{incremental.column}` has them") from None
+            raise UnfitOptions(f"--{option} {text} is no date or time, as `{incremental.column}` has them") from None
         shown = found.date().isoformat() if kind == "date" else found.replace(tzinfo=None).isoformat(sep=" ")
         return _literal(opened, shown, kind)
     if kind in _NUMBERS:
@@ -372,14 +376,16 @@ def _bound(opened: Any, text: str, kind: str, incremental: IncrementalColumn, op
             if not decimal.Decimal(text).is_finite():
                 raise decimal.InvalidOperation
         except decimal.InvalidOperation:
-            raise Unfit(f"--{option} {text} is no number, as `{incremental.column}` has them") from None
+            raise UnfitOptions(f"--{option} {text} is no number, as `{incremental.column}` has them") from None
     return _literal(opened, text, kind)
 
 
 def _settled(kind: str, incremental: IncrementalColumn) -> str:
     """The moment from which on rows are left to a later run."""
     if kind not in _MOMENTS:
-        raise Unfit(f"`incremental.delay` needs a column of moments, and `{incremental.column}` is of the type {kind}")
+        raise UnfitOptions(
+            f"`incremental.delay` needs a column of moments, and `{incremental.column}` is of the type {kind}"
+        )
     return f"(UTC_TIMESTAMP(6) - INTERVAL {incremental.delay_s!r} SECOND)"
 
 

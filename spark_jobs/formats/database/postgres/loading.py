@@ -252,22 +252,22 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
 
     Raises:
         FormatError: the database refuses or fails (E911).
-        format.Unfit: there is no such table, or the run may not write it as it is to.
+        format.UnwritableFile: there is no such table, or the run may not write it as it is to.
     """
     with transaction(connection, options.table) as found:
         known = run(found, _RELATION, options.table)
         if not known:
-            raise format.Unfit(f"there is no table `{options.table}`, or no right to see its schema")
+            raise format.UnwritableFile(f"there is no table `{options.table}`, or no right to see its schema")
         ((oid, name, relation, kind, schema, *rights),) = known
         if kind not in ("r", "p"):
-            raise format.Unfit(f"`{options.table}` is no table that rows can be put into")
+            raise format.UnwritableFile(f"`{options.table}` is no table that rows can be put into")
         _refuse_without_rights(options, name, dict(zip(("INSERT", "UPDATE", "DELETE", "SELECT"), rights, strict=True)))
         schema = options.staging_schema or schema
         may_create = run(found, _SCHEMA, schema)
         if not may_create:
-            raise format.Unfit(f"there is no schema `{schema}`, which `staging_schema` names")
+            raise format.UnwritableFile(f"there is no schema `{schema}`, which `staging_schema` names")
         if may_create != [(True,)]:
-            raise format.Unfit(
+            raise format.UnwritableFile(
                 f"the right CREATE on schema {schema} is missing, where rows wait until they are published: "
                 f"GRANT CREATE ON SCHEMA {quoted(schema)}, or name another one by `staging_schema`"
             )
@@ -279,7 +279,9 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
         unique = [frozenset(names) for names, _, is_now, _ in indexes if is_now]
         if options.key and frozenset(options.key) not in unique:
             listed = "; ".join(", ".join(sorted(each)) for each in unique) or "none"
-            raise format.Unfit(f"no unique index of table {name} has just the columns of `key`: there is {listed}")
+            raise format.UnwritableFile(
+                f"no unique index of table {name} has just the columns of `key`: there is {listed}"
+            )
         computed = {}
         if run(found, "SELECT 1 FROM pg_proc WHERE proname = 'hash_record_extended'"):
             computed = {str(each[0]): _computed(*each) for each in run(found, _COMPUTED, oid)}
@@ -324,7 +326,9 @@ def _refuse_without_rights(options: DatabaseWrite, name: str, has: dict[str, boo
     needed = {"insert": ("INSERT",), "upsert": ("INSERT", "UPDATE", "SELECT"), "replace": ("INSERT", "DELETE")}
     lacking = [right for right in needed[str(options.mode)] if not has[right]]
     if lacking:
-        raise format.Unfit(f"the right {lacking[0]} on table {name} is missing: GRANT {', '.join(lacking)} ON {name}")
+        raise format.UnwritableFile(
+            f"the right {lacking[0]} on table {name} is missing: GRANT {', '.join(lacking)} ON {name}"
+        )
 
 
 def _column(

@@ -21,13 +21,13 @@ from spark_jobs.cxl import types, values
 from spark_jobs.cxl.written_numbers import number_of
 from spark_jobs.formats.database.tables import (
     Column,
-    Found,
+    DiscoveredTables,
     How,
     IncrementalColumn,
     Part,
     Slice,
     Table,
-    Unfit,
+    UnfitOptions,
     boundless,
     quoted,
     without_value,
@@ -155,7 +155,9 @@ def _rows(opened: Any, text: str, *values: Any, is_copied: bool = True) -> list[
         return [*cursor.fetchall()]
 
 
-def look(connection: Connection, options: DatabaseRead, incremental: IncrementalColumn | None = None) -> Found:
+def look(
+    connection: Connection, options: DatabaseRead, incremental: IncrementalColumn | None = None
+) -> DiscoveredTables:
     """The tables that a source reads: partitions of a partitioned one each by itself, in the order of their names.
 
     Args:
@@ -197,12 +199,12 @@ def _chosen(
     options: DatabaseRead,
     incremental: IncrementalColumn | None,
     table: str = "",
-) -> Found:
+) -> DiscoveredTables:
     """The parts with the rows that are wanted; `table` has all of their rows, where it is one."""
     through = None
     if incremental is not None and parts:
         parts, through = _grown(opened, parts, incremental, table)
-    return Found(tuple(_in_ranges(opened, connection, parts, options)), through)
+    return DiscoveredTables(tuple(_in_ranges(opened, connection, parts, options)), through)
 
 
 def _grown(opened: Any, parts: list[Part], incremental: IncrementalColumn, table: str) -> tuple[list[Part], str | None]:
@@ -211,7 +213,9 @@ def _grown(opened: Any, parts: list[Part], incremental: IncrementalColumn, table
     column = next((each for each in _columns(opened, relation) if each.name == incremental.column), None)
     if column is None or column.kind not in _GROWING:
         what = "there is none" if column is None else f"it is of the type {column.kind}"
-        raise Unfit(f"`incremental.column: {incremental.column}` is no column of numbers, moments or texts: {what}")
+        raise UnfitOptions(
+            f"`incremental.column: {incremental.column}` is no column of numbers, moments or texts: {what}"
+        )
     name, kind = quoted(column.name), column.kind
     if not _has_all(opened, relation, name, incremental.column, is_table=bool(table)):
         raise without_value(incremental.column)
@@ -278,12 +282,12 @@ def _bound(text: str, kind: str, incremental: IncrementalColumn, option: str) ->
         try:
             found = bookmarks.time(text)
         except ValueError:
-            raise Unfit(f"--{option} {text} is no date or time, as `{incremental.column}` has them") from None
+            raise UnfitOptions(f"--{option} {text} is no date or time, as `{incremental.column}` has them") from None
         if kind == "date":
             return _literal(found.date().isoformat(), kind)
         return _literal(found.isoformat() if kind == "timestamptz" else found.replace(tzinfo=None).isoformat(), kind)
     if kind in _NUMBERS and not _is_number(text):
-        raise Unfit(f"--{option} {text} is no number, as `{incremental.column}` has them")
+        raise UnfitOptions(f"--{option} {text} is no number, as `{incremental.column}` has them")
     return _literal(text, kind)
 
 
@@ -297,7 +301,9 @@ def _is_number(text: str) -> bool:
 def _settled(kind: str, incremental: IncrementalColumn) -> str:
     """The moment from which on rows are left to a later run."""
     if kind not in _MOMENTS:
-        raise Unfit(f"`incremental.delay` needs a column of moments, and `{incremental.column}` is of the type {kind}")
+        raise UnfitOptions(
+            f"`incremental.delay` needs a column of moments, and `{incremental.column}` is of the type {kind}"
+        )
     moment = f"(now() - make_interval(secs => {incremental.delay_s!r}))"
     return moment if kind == "timestamptz" else f"({moment} AT TIME ZONE 'UTC')::{kind}"
 
@@ -319,7 +325,7 @@ def _in_ranges(opened: Any, connection: Connection, parts: list[Part], options: 
     chosen = next((column for column in columns if column.name == options.partition_by), None)
     if chosen is None or chosen.kind not in _RANGED:
         what = "there is none" if chosen is None else f"it is of the type {chosen.kind}"
-        raise Unfit(f"`partition_by: {options.partition_by}` is no column of numbers, dates or moments: {what}")
+        raise UnfitOptions(f"`partition_by: {options.partition_by}` is no column of numbers, dates or moments: {what}")
     column, kind, count = quoted(chosen.name), chosen.kind, options.partitions
     kind = "numeric" if kind.startswith("int") else kind
     borders = ", ".join(

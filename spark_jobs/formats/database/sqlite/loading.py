@@ -153,7 +153,7 @@ def rolled_back_transaction(connection: Connection) -> Iterator[Session]:
 
 
 @dataclass(frozen=True)
-class Held:
+class RunLock:
     """The lock of a run that lives, in the folder where its rows wait."""
 
     lock: FileLock
@@ -167,7 +167,7 @@ class Held:
             folder.rmdir()
 
 
-def lock_run(connection: Connection, run_name: str, name: str) -> Held | None:
+def lock_run(connection: Connection, run_name: str, name: str) -> RunLock | None:
     """Take the lock that marks a run as alive; None if another process holds it.
 
     Raises:
@@ -177,7 +177,7 @@ def lock_run(connection: Connection, run_name: str, name: str) -> Held | None:
         folder = _folder(_real(path_of(connection)), _digest(run_name, name))
         folder.mkdir(mode=0o700, exist_ok=True)
         lock = FileLock.exclusive(folder / _LOCK)
-    return None if lock is None else Held(lock)
+    return None if lock is None else RunLock(lock)
 
 
 def run(opened: Session, text: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -192,25 +192,27 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
 
     Raises:
         FormatError: the database refuses or fails (E911).
-        format.Unfit: there is no such table, or the run may not write it as it is to.
+        format.UnwritableFile: there is no such table, or the run may not write it as it is to.
     """
     path = path_of(connection)
     with translated_errors(connection, options.table), closing(Session(path)) as found:
         found.raw = reading(path)
         schema, table = named(found.raw, options.table)
         if options.staging_schema:
-            raise format.Unfit("SQLite has no schemas: leave `staging_schema` out; rows wait beside the database")
+            raise format.UnwritableFile(
+                "SQLite has no schemas: leave `staging_schema` out; rows wait beside the database"
+            )
         known = run(
             found, "SELECT name, sql FROM main.sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE", table
         )
         if schema not in ("", _SCHEMA) or not known:
-            raise format.Unfit(f"there is no table `{options.table}` in {path}")
+            raise format.UnwritableFile(f"there is no table `{options.table}` in {path}")
         ((name, definition),) = known
         if not definition or definition.lower().startswith("create virtual") or name.lower().startswith("sqlite_"):
-            raise format.Unfit(f"`{options.table}` is no table that rows can be put into")
+            raise format.UnwritableFile(f"`{options.table}` is no table that rows can be put into")
         for each in (found.database, found.database.parent):
             if not os.access(each, os.W_OK):
-                raise format.Unfit(
+                raise format.UnwritableFile(
                     f"the right to write {each} is missing: SQLite writes the file, and others beside it"
                 )
         if options.mode is WriteMode.REPLACE:
@@ -224,7 +226,9 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
         unique = [each.columns for each in unique_indexes if each.is_of_columns]
         if options.key and frozenset(options.key) not in map(frozenset, unique):
             listed = "; ".join(", ".join(each) for each in unique) or "none"
-            raise format.Unfit(f"no unique index of table {name} has just the columns of `key`: there is {listed}")
+            raise format.UnwritableFile(
+                f"no unique index of table {name} has just the columns of `key`: there is {listed}"
+            )
         constraints += _foreign(found, name)
         if is_strict or _CHECK.search(definition):
             constraints.append(Constraint("check", name, (), text=definition))
@@ -256,7 +260,7 @@ def _explain(found: Session, relation: str, key: tuple[str, ...]) -> None:
     except sqlite3.OperationalError as problem:
         if "ON CONFLICT" not in str(problem):
             raise
-        raise format.Unfit(
+        raise format.UnwritableFile(
             f"the unique index of {', '.join(key)} compares values in another way than its columns do: {problem}"
         ) from None
 

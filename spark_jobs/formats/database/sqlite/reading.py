@@ -22,14 +22,14 @@ import pyarrow as pa
 from spark_jobs.cxl import types, values
 from spark_jobs.formats.database.tables import (
     Column,
-    Found,
+    DiscoveredTables,
     How,
     IncrementalColumn,
     Part,
     Slice,
     Table,
     TooLong,
-    Unfit,
+    UnfitOptions,
     boundless,
     quoted,
     without_value,
@@ -116,7 +116,9 @@ def _check(path: str, part: Part | None) -> None:
         raise FormatError(text, part.name, files.CHANGED)
 
 
-def look(connection: Connection, options: DatabaseRead, incremental: IncrementalColumn | None = None) -> Found:
+def look(
+    connection: Connection, options: DatabaseRead, incremental: IncrementalColumn | None = None
+) -> DiscoveredTables:
     """The table that a source reads, or its ranges.
 
     Args:
@@ -145,7 +147,7 @@ def look(connection: Connection, options: DatabaseRead, incremental: Incremental
         if incremental is not None:
             part, through = _grown(opened, part, columns, incremental)
         parts = _in_ranges(opened, part, columns, options) if options.partition_by else [part]
-        return Found(tuple(Table(connection, each, tuple(columns)) for each in parts), through)
+        return DiscoveredTables(tuple(Table(connection, each, tuple(columns)) for each in parts), through)
 
 
 def named(opened: sqlite3.Connection, table: str) -> tuple[str, str]:
@@ -162,9 +164,11 @@ def _grown(
 ) -> tuple[Part, int | float | str | None]:
     """The part with the condition of new rows, and the greatest value of these."""
     if incremental.column not in [column.name for column in columns]:
-        raise Unfit(f"`incremental.column: {incremental.column}` is no column of the table")
+        raise UnfitOptions(f"`incremental.column: {incremental.column}` is no column of the table")
     if incremental.delay_s:
-        raise Unfit("`incremental.delay` needs a column of times, and SQLite has no such type: leave `delay` out")
+        raise UnfitOptions(
+            "`incremental.delay` needs a column of times, and SQLite has no such type: leave `delay` out"
+        )
     name = quoted(incremental.column)
     if opened.execute(f"SELECT 1 FROM {part.relation} WHERE {name} IS NULL LIMIT 1").fetchone():
         raise without_value(incremental.column)
@@ -207,7 +211,7 @@ def _bound(text: str, example: object, incremental: IncrementalColumn, option: s
             return kind(text)
         except ValueError:
             pass
-    raise Unfit(f"--{option} {text} is no number, as `{incremental.column}` has them")
+    raise UnfitOptions(f"--{option} {text} is no number, as `{incremental.column}` has them")
 
 
 def _moment(text: str, layout: re.Match[str], incremental: IncrementalColumn, option: str) -> str:
@@ -218,7 +222,7 @@ def _moment(text: str, layout: re.Match[str], incremental: IncrementalColumn, op
     try:
         found = bookmarks.time(text)
     except ValueError:
-        raise Unfit(f"--{option} {text} is no date or time, as `{incremental.column}` has them") from None
+        raise UnfitOptions(f"--{option} {text} is no date or time, as `{incremental.column}` has them") from None
     if layout["offset"]:
         found = found.astimezone(datetime.fromisoformat(layout[0]).tzinfo)
     day, moment = f"{found:%Y-%m-%d}", f"{found:%H:%M:%S.%f}".rstrip("0").rstrip(".").removesuffix(":00")
@@ -232,7 +236,7 @@ def _literal(value: object, incremental: IncrementalColumn) -> str:
         return repr(value)
     if isinstance(value, str) and value.isprintable():
         return "'" + value.replace("'", "''") + "'"
-    raise Unfit(
+    raise UnfitOptions(
         f"`{incremental.column}` has bytes or a text that cannot be shown, and such values cannot be remembered"
     )
 
@@ -249,7 +253,7 @@ def _span(opened: sqlite3.Connection, relation: str) -> tuple[int, int] | None:
 def _in_ranges(opened: sqlite3.Connection, whole: Part, columns: Sequence[Column], options: DatabaseRead) -> list[Part]:
     name = options.partition_by
     if name not in [column.name for column in columns]:
-        raise Unfit(f"`partition_by: {name}` is no column of numbers: there is none")
+        raise UnfitOptions(f"`partition_by: {name}` is no column of numbers: there is none")
     column = quoted(name)
     first, last = opened.execute(
         f"SELECT min({column}), max({column}) FROM {whole.relation} WHERE typeof({column}) IN ('integer', 'real') "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cli.guess import charset, dialect, table, values
 from spark_jobs.cli.guess.source import Guess
+from spark_jobs.cxl.syntax import names as syntax_names
 from spark_jobs.formats.csv import repairing, rewriting
 from spark_jobs.formats.csv.quotes import Dialect
 
@@ -175,6 +176,7 @@ def guess(found: DelimitedText, names: tuple[str, ...], encoding: Charset, sampl
         if remark.is_doubt
     ]
     made.doubts += totals(found.table, names, "`skip_footer`")
+    made.doubts += _another(found.table)
     made.doubts += _joined_lines(found)
     made.doubts += _split_numbers(found)
     if found.strays:
@@ -237,14 +239,47 @@ def _has_records(row: Row, delimiter: str, width: int) -> bool:
 
 def totals(one: Table, names: tuple[str, ...], remedy: str) -> Iterator[str]:
     """Records that would be counted twice if they are sums of others; `remedy` leaves out the last ones."""
-    said, is_last = table.totals(one.body)
-    if said:
-        shown = ", ".join(map(str, said[:_SHOWN_ROWS])) + (", …" if len(said) > _SHOWN_ROWS else "")
-        rows = f"rows {shown} look like sums" if len(said) > 1 else f"row {shown} looks like a sum"
-        yield f"{rows} of others; a `filter` in a transform leaves such rows out"
-    if is_last:
+    found = table.totals(one.body)
+    if found.rows:
+        shown = ", ".join(map(str, found.rows[:_SHOWN_ROWS])) + (", …" if len(found.rows) > _SHOWN_ROWS else "")
+        is_one = len(found.rows) == 1
+        rows = f"row {shown} looks like a sum" if is_one else f"rows {shown} look like sums"
+        if found.has_balances:
+            rows = f"row {shown} looks like a balance" if is_one else f"rows {shown} look like sums or balances"
+        if found.empty is None or found.empty >= len(names):
+            yield f"{rows} of others; a `filter` in a transform leaves such rows out"
+        else:
+            column = syntax_names.quote_if_needed(names[found.empty])
+            yield f"{rows} of others; in a transform, this leaves such rows out: filter not {column}.is_empty()"
+    if found.is_last:
         first = f"column {values.shown(names[0])}"
         yield f"the last row has nothing in {first}, which all others have: if it is a sum, set {remedy}"
+
+
+def _another(one: Table) -> Iterator[str]:
+    """Whether the text has another table below the first one, and the keys that read each of them."""
+    found = table.another(one)
+    if found is None:
+        return
+    yield f"{another_said(found)}; {_each_alone(one, found)}"
+
+
+def another_said(found: table.Another) -> str:
+    """Where another table begins, and with which names."""
+    names = [cell.strip() for cell in found.header.cells if cell.strip()]
+    more = ", …" if len(names) > _SHOWN_ROWS else ""
+    shown = ", ".join(map(values.shown, names[:_SHOWN_ROWS])) + more
+    return f"row {found.row} looks like the header of another table ({shown}), and a source reads one table"
+
+
+def _each_alone(one: Table, found: table.Another) -> str:
+    """The options of two sources that read a table each; without numbers where lines were not counted."""
+    if not one.lines or one.is_header_skipped:
+        return "use two sources: `skip_footer` ends this one above it, and `skip_rows` begins the other at it"
+    return (
+        f"`skip_footer: {one.lines - found.above.after}` ends this one above it, and a second source with "
+        f"`skip_rows: {found.header.first}` begins at it; for the types, guess each table from a file of its own"
+    )
 
 
 def names_of(found: Table) -> tuple[tuple[str, ...], int]:

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cli.guess import values
+from spark_jobs.cli.guess import source, values
 from spark_jobs.cli.guess.source import Guess
 from spark_jobs.cxl import values as cxl_values
 from spark_jobs.cxl import written_numbers
@@ -268,6 +268,23 @@ def _kind(value: Any) -> str:
     return "map"
 
 
+def _numbers_as_texts(column: values.Column, texts: Counter[str], *, is_unique: bool) -> Iterator[values.Remark]:
+    """How a column of texts is declared if programs compute with them: all are numbers, or words for nothing.
+
+    Whole numbers that are all different are taken for keys.
+    """
+    nulls = sorted(text for text in texts if values.is_null_word(text) or not text.strip())
+    numbers = [text for text in texts if text not in nulls]
+    is_whole = all(map(_WHOLE.fullmatch, numbers))
+    is_key = is_whole and is_unique and len(texts) == texts.total()
+    if column.type != "string" or not numbers or is_key or not all(map(_NUMBER.fullmatch, numbers)):
+        return
+    keys = f"type: {'int' if is_whole else 'float'}"
+    if nulls:
+        keys += f", null_values: {source.value(nulls)}"
+    yield values.Remark(f"numbers written as texts: to compute with them, {keys}")
+
+
 def _column(name: str, member: _Member, records: int) -> values.Column:
     kinds = set(member.kinds) - {"null"}
     column = values.Column(name)
@@ -275,6 +292,7 @@ def _column(name: str, member: _Member, records: int) -> values.Column:
         column.remarks.append(values.Remark("null everywhere"))
     elif kinds == {"string"}:
         column = values.moments_or_days(name, member.texts)
+        column.remarks += _numbers_as_texts(column, member.texts, is_unique=member.texts.total() == records)
     elif kinds <= {"int", "float"}:
         column.type = "float" if "float" in kinds else "int"
         _keep_digits(column, [*member.numbers, *member.others])

@@ -74,6 +74,7 @@ def guess(path: FilePath, name: str, *, as_text: bool) -> tuple[Guess, int]:
     made.remarks += [*values.column_notes(columns), *_remarks(found, sheet.name, others, _holes(found))]
     made.doubts += [f"column {values.shown(c.name)}: {r.text}" for c in columns for r in c.remarks if r.is_doubt]
     made.doubts += delimited.totals(found, names, "a `range` that ends above it")
+    made.doubts += _another(found)
     return made, len(records)
 
 
@@ -183,6 +184,14 @@ def _options(
     elif said_names or len(set(found.names or ())) < len(found.names or ()):
         options["columns"] = list(names)
     return options
+
+
+def _another(found: table.Table) -> Iterator[str]:
+    """Whether the sheet has another table below the first one, and the rows of each."""
+    other = table.another(found)
+    if other is not None:
+        rows = f"a `range` that ends at row {other.above.after} reads this one"
+        yield f"{delimited.another_said(other)}: {rows}, and a second source reads from row {other.header.after} on"
 
 
 def _holes(found: table.Table) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.cli.guess import dialect
 from spark_jobs.cli.guess.dialect import Row
+from spark_jobs.formats import hints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,18 +41,29 @@ _SUM_ALONE = re.compile(
 )
 #: What spreadsheets call the sums of groups.
 _SUM_OF_GROUP = re.compile(r".{0,80}(?<=\W)(?:total|ergebnis|summe|totaal|totale)|\w*ergebnis", re.IGNORECASE)
+#: What statements of accounts call the rows between bookings that only have a balance.
+_BALANCE = re.compile(
+    r"\W*(?:(?:anfangs|end|schluss|zwischen|konto|tages)-?saldo\b.*|saldo (?:per|vom|am|zum)\b.*|saldo(?:vortrag)?"
+    r"|saldo (?:inicial|final|anterior|iniziale|finale)\b.*|übertrag|kontostand\b.*"
+    r"|(?:opening|closing|starting|ending) balance\b.*|balance (?:brought|carried) (?:forward|down)\b.*"
+    r"|(?:brought|carried) forward|(?:ancien|nouveau) solde\b.*|solde (?:initial|final|au)\b.*)\W*",
+    re.IGNORECASE,
+)
 _YEAR = re.compile(r"(?:19|20)[0-9]{2}")
 #: Not `12.2021`, which may be a number.
 _DAY_OR_MONTH = re.compile(r"[0-9]{1,2}[-/][0-9]{4}|[0-9]{4}[-/][0-9]{1,2}|[0-9]{1,4}([-./])[0-9]{1,2}\1[0-9]{1,4}")
 #: In so many records at most a word for sums begins rows of sums; in more it is an ordinary value.
 _MOST_SUMS = 0.2
 _EXCELS_LINE = re.compile(r'"?sep=([^\r\n])"?', re.IGNORECASE)
+_NULL_WORDS = frozenset(word.casefold() for word in hints.NULL_WORDS)
 #: A line that programs draw below headers and around tables.
 _RULER = re.compile(r"\+?[-=]{2,}(?:[ +|]+[-=]{2,})*\+?")
 _COMMENTS = ("#", "//", "%", "--", "!")
 #: The number of records that are compared with a possible header.
 _BODY_RECORDS = 2000
 _MOST_HEADER_ROWS = 4
+#: The number of records above and below a possible header of another table that are compared.
+_NEAR_RECORDS = 200
 
 
 @dataclass
@@ -75,6 +87,7 @@ class Table:
         has_row_names: whether the header is skipped because the first column has no name in it.
         is_header_likely: whether columns have values of a kind that their names have not; with texts alone, the
             header may be a record.
+        lines: how many lines the file has; 0 if that is not known.
     """
 
     signs: Signs
@@ -92,6 +105,7 @@ class Table:
     is_header_comment: bool = False
     has_row_names: bool = False
     is_header_likely: bool = True
+    lines: int = 0
 
 
 def excels_delimiter(text: str) -> str | None:
@@ -160,6 +174,7 @@ def of_rows(found: list[Row], signs: Signs, text: str = "", *, is_end: bool = Tr
         titles=[" ".join(filter(None, row.cells)) for row in (*found[:first], *found[last:])],
         after=len(found) - last,
         is_header_likely=header_rows != 1 or _is_other_than(header[0], inside[1:_BODY_RECORDS]),
+        lines=lines if starts and is_end else 0,
     )
     _take_header_width(table)
     above = [row for row in comments if row.after == inside[0].first]
@@ -301,26 +316,136 @@ def _names_sum(cell: str) -> bool:
     return bool(_SUMMARY.match(cell) or _SUM_OF_GROUP.fullmatch(cell.strip()))
 
 
-def totals(records: Sequence[Row]) -> tuple[list[int], bool]:
-    """Find totals: the numbers of the records with a word for totals, and whether the last record may be a total.
+@dataclass(frozen=True)
+class Totals:
+    """Records that count others again.
 
-    The last record may be a total if it has fewer values than usual, and none in the first column, which others fill.
+    Args:
+        rows: the numbers of the records with a word for totals or balances, from 1.
+        has_balances: whether some of them are balances.
+        empty: the place of a column that is empty in these records and in no others, from 0; None if there is none.
+        is_last: whether the last record may be a total, too: it has fewer values than usual, and none in the first
+            column, which all others fill.
     """
+
+    rows: list[int]
+    has_balances: bool = False
+    empty: int | None = None
+    is_last: bool = False
+
+
+def totals(records: Sequence[Row]) -> Totals:
+    """Find the records that are totals or balances of others."""
     if len(records) < 3:
-        return [], False
+        return Totals([])
     usual = sorted(row.filled for row in records)[len(records) // 2]
     named = {number for number, row in enumerate(records, 1) if _SUM_ALONE.fullmatch(_first_cell(row))}
     if len(named) > max(1, _MOST_SUMS * len(records)):
         named = set()
-    said = [
-        number
-        for number, row in enumerate(records, 1)
-        if number in named or (row.filled < usual and any(map(_names_sum, filter(None, row.cells))))
-    ]
+    said, has_balances = [], False
+    for number, row in enumerate(records, 1):
+        is_short = row.filled < usual
+        is_balance = is_short and _is_balance(row, usual)
+        has_balances |= is_balance
+        if number in named or is_balance or (is_short and any(map(_names_sum, filter(None, row.cells)))):
+            said.append(number)
     last = records[-1]
     others = sum(not row.cells[0].strip() for row in records[:-1])
     is_last = last.filled < usual and not last.cells[0].strip() and not others and len(records) not in said
-    return said, is_last and last.filled > 0
+    return Totals(said, has_balances, _empty_alone(records, said), is_last and last.filled > 0)
+
+
+def _is_balance(row: Row, usual: int) -> bool:
+    """Whether a record has at most half as many values as usual, one of which names a balance."""
+    return 2 * row.filled <= usual and any(_BALANCE.fullmatch(cell.strip()) for cell in row.cells)
+
+
+def _empty_alone(records: Sequence[Row], said: Sequence[int]) -> int | None:
+    """The place of the first column that is empty in some records and filled in all others."""
+    numbers = set(said)
+    places = range(max(len(row.cells) for row in records)) if numbers else range(0)
+    for place in places:
+        filled = [place < len(row.cells) and bool(row.cells[place].strip()) for row in records]
+        if all(is_filled != (number in numbers) for number, is_filled in enumerate(filled, 1)):
+            return place
+    return None
+
+
+# ---- another table ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Another:
+    """The header of another table below the first records of a table.
+
+    Args:
+        header: its record.
+        row: its number among the records, from 1.
+        above: the last record of the table above it.
+    """
+
+    header: Row
+    row: int
+    above: Row
+
+
+def another(one: Table) -> Another | None:
+    """Find the first header of another table: after a blank line, a title or an empty record; None if there is none."""
+    body = one.body
+    if one.names is None or one.width < 2:
+        return None
+    for place in range(1, len(body) - 2):
+        row, before = body[place], body[place - 1]
+        if row.first == before.after and not _is_between(before, one.width):
+            continue
+        end = place
+        while end and _is_between(body[end - 1], one.width):
+            end -= 1
+        below = _until_gap(body[place + 1 : place + 1 + _NEAR_RECORDS], row.after)
+        above = body[max(0, end - _NEAR_RECORDS) : end]
+        if above and len(below) > 1 and _is_other_header(row, one.names, above, below):
+            return Another(row, place + 1, body[end - 1])
+    return None
+
+
+def _is_between(row: Row, width: int) -> bool:
+    """Whether a record may stand between two tables: it is empty, or a title."""
+    return row.filled <= (1 if width > 2 else 0)
+
+
+def _until_gap(rows: Sequence[Row], after: int) -> Sequence[Row]:
+    """The records before the first blank line or empty record."""
+    for place, row in enumerate(rows):
+        if row.first != after or not row.filled:
+            return rows[:place]
+        after = row.after
+    return rows
+
+
+def _is_other_header(row: Row, names: Sequence[str], above: Sequence[Row], below: Sequence[Row]) -> bool:
+    """Whether a record names the columns below it, and these are other columns than those above it."""
+    cells = [cell.strip() for cell in row.cells]
+    filled = [cell for cell in cells if cell]
+    is_named = all(_NAME.fullmatch(cell) and not _VALUE.fullmatch(cell) for cell in filled)
+    if len(filled) < 2 or len(set(filled)) < len(filled) or not is_named or _names_sum(filled[0]):
+        return False
+    if not {cell.casefold() for cell in filled}.isdisjoint(_NULL_WORDS) or tuple(cells) == tuple(names):
+        return False
+    typed, is_other = 0, False
+    for place, cell in enumerate(cells):
+        if cell and any(place < len(other.cells) and other.cells[place].strip() == cell for other in (*above, *below)):
+            return False
+        here, there = _share_of_values(place, below), _share_of_values(place, above)
+        if cell and here is not None:
+            typed += here > 0.8
+            is_other |= (there is not None and abs(here - there) > 0.6) or cell in names
+    return typed > 1 or (typed > 0 and is_other)
+
+
+def _share_of_values(place: int, rows: Sequence[Row]) -> float | None:
+    """The part of a column's filled cells that are numbers, dates or times; None if no cell is filled."""
+    column = [row.cells[place].strip() for row in rows if place < len(row.cells) and row.cells[place].strip()]
+    return sum(bool(_VALUE.fullmatch(cell)) for cell in column) / len(column) if column else None
 
 
 # ---- the header ------------------------------------------------------------------------------------
@@ -453,7 +578,7 @@ def _with_odd_header(
         if below is not None and below.names is None and not below.skipped and below.width == width:
             below.names, below.is_header_skipped, below.skipped = names, True, row.first
             below.titles = [" ".join(filter(None, other.cells)) for other in found if other.after <= row.first]
-            below.after = 0
+            below.after = below.lines = 0
             return below
     return None
 

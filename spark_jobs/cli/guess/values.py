@@ -233,6 +233,11 @@ def shown(text: str) -> str:
     return f"`{_BLANKS.sub(lambda blank: f'<U+{ord(blank[0]):04X}>', seen)}`"
 
 
+def is_null_word(text: str) -> bool:
+    """Whether a text is a word for nothing, such as `n/a`."""
+    return text in _NULL_WORDS
+
+
 def column_notes(columns: Iterable[Column]) -> list[str]:
     """The notes on columns, a line each."""
     return [f"column {shown(column.name)}: {text}" for column in columns for text in column.notes]

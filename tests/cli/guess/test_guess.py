@@ -551,11 +551,17 @@ HEAD = "Nr;Region;Datum;Betrag\n1;A;01.02.2026;10,00\n2;B;15.02.2026;20,00\n"
         ),
         (
             "Zwischensumme;;;30,00\n3;C;16.02.2026;5,00\n4;C;17.02.2026;5,00\nSubtotal;;;10,00\n5;D;18.02.2026;1,00\n",
-            ["rows 3, 6 look like sums of others; a `filter` in a transform leaves such rows out"],
+            [
+                "rows 3, 6 look like sums of others; in a transform, this leaves such rows out: "
+                "filter not Region.is_empty()"
+            ],
         ),
         (
             "Zwischensumme;;;30,00\n3;C;16.02.2026;5,00\n4;C;17.02.2026;5,00\n",
-            ["row 3 looks like a sum of others; a `filter` in a transform leaves such rows out"],
+            [
+                "row 3 looks like a sum of others; in a transform, this leaves such rows out: "
+                "filter not Region.is_empty()"
+            ],
         ),
     ],
 )
@@ -602,8 +608,135 @@ def test_blank_lines_after_a_sum_are_left_out_with_it(end: str, tmp_path: Path) 
 def test_sums_of_groups_are_asked_about(tmp_path: Path) -> None:
     text = "region,shop,amount\nN,a,100\nN,b,50\nN Total,,150\nS,c,70\nS,d,1\nS Total,,71\nT,e,2\n"
     assert look(tmp_path, text).guess.doubts == [
-        "rows 3, 6 look like sums of others; a `filter` in a transform leaves such rows out"
+        "rows 3, 6 look like sums of others; in a transform, this leaves such rows out: filter not shop.is_empty()"
     ]
+
+
+STATEMENT = """Kontoauszug;DE12 5001 0517 5407 3249 31
+Zeitraum;01.01.2026 - 31.03.2026
+
+Buchungs-Tag;Text;Betrag;Saldo;Kategorie
+;Anfangssaldo;;1.000,00;
+02.01.2026;Strom;-84,00;916,00;Wohnen
+05.01.2026;Gehalt;2.450,00;3.366,00;Gehalt
+;Saldo per 31.01.2026;;3.366,00;
+01.02.2026;Miete;-890,00;2.476,00;
+11.02.2026;Einkauf;-41,18;2.434,82;Essen
+;Endsaldo;;2.434,82;
+"""
+
+
+@pytest.mark.parametrize("blank", ["", "\n"])
+def test_balances_between_bookings_are_asked_about(tmp_path: Path, blank: str) -> None:
+    answer = look(tmp_path, (STATEMENT + blank).encode("latin-1"))
+    assert answer.guess.doubts == [
+        "rows 1, 4, 7 look like sums or balances of others; in a transform, this leaves such rows out: "
+        "filter not `Buchungs-Tag`.is_empty()"
+    ]
+    assert columns(answer)["Saldo"]["type"] == "float"
+
+
+def test_without_a_column_that_only_sums_leave_empty_no_column_is_named(tmp_path: Path) -> None:
+    text = STATEMENT.replace("05.01.2026;Gehalt", ";Gehalt").replace(";-84,00", ";")
+    (doubt,) = look(tmp_path, text.encode("latin-1")).guess.doubts
+    assert doubt == (
+        "rows 1, 4, 7 look like sums or balances of others; a `filter` in a transform leaves such rows out"
+    )
+
+
+def test_bookings_about_balances_are_bookings(tmp_path: Path) -> None:
+    text = "id,day,text,amount\n1,2026-01-01,Opening balance,5\n2,2026-01-02,Balance due,6\n3,,Saldo vom Mai,7\n"
+    assert look(tmp_path, text).guess.doubts == []
+
+
+LOG = """# station 7
+id,kind,unit
+t1,temperature,C
+h1,humidity,%
+
+[readings]
+time,sensor,value
+2026-01-01 00:00,t1,3.5
+2026-01-01 00:10,h1,81
+2026-01-01 00:20,t1,NaN
+"""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("after", ["", "\n\n"])
+def test_another_table_below_is_told_with_the_keys_that_read_each(tmp_path: Path, end: str, after: str) -> None:
+    answer = look(tmp_path, (LOG + after).replace("\n", end))
+    (doubt,) = answer.guess.doubts
+    footer = 6 + after.count("\n")
+    assert doubt == (
+        "row 4 looks like the header of another table (`time`, `sensor`, `value`), and a source reads one table: "
+        f"`skip_footer: {footer}` ends this one above it, and a second source with `skip_rows: 6` begins at it; for "
+        "the types, guess each table from a file of its own"
+    )
+    text = (LOG + after).splitlines()
+    assert text[6] == "time,sensor,value"
+    assert text[len(text) - footer - 1] == "h1,humidity,%"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id;name;n\n1;a;2\n2;b;3\n;;\nday;city;t\n2026-01-01;Rome;5\n2026-01-02;Oslo;4\n",
+        "key,v\na,2\nb,3\n\nnumber,letter\n1,x\n2,y\n",
+    ],
+)
+def test_another_table_after_a_gap_is_told(tmp_path: Path, text: str) -> None:
+    assert any("header of another table" in doubt for doubt in look(tmp_path, text).guess.doubts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id,name,n\n1,a,2\n\n2,b,3\n\n3,x,n/a\n4,y,4\n5,z,4\n",
+        "name,state\nAnn,5\nBob,6\n\nCyd,pending\nDan,7\nEve,8\n",
+        "id,n\n1,2\n2,3\n\nid,n\n3,4\n4,5\n",
+        "name,city\nAnn,Rome\nBob,Oslo\n\nCyd,Bern\nDan,Rome\nEve,Wien\n",
+    ],
+)
+def test_groups_between_blank_lines_are_one_table(tmp_path: Path, text: str) -> None:
+    assert not any("another table" in doubt for doubt in look(tmp_path, text).guess.doubts)
+
+
+def test_another_table_below_on_a_sheet_is_told_with_its_rows(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for row in (["id", "kind", "unit"], ["t1", "heat", "C"], ["h1", "damp", "%"], [], ["day", "sensor", "value"]):
+        book.active.append(row)
+    for day in (1, 2, 3):
+        book.active.append([datetime.date(2026, 1, day), "t1", day / 2])
+    book.save(tmp_path / "a.xlsx")
+    doubts = command.look(tmp_path / "a.xlsx", "a.xlsx", set()).guess.doubts
+    assert (
+        "row 3 looks like the header of another table (`day`, `sensor`, `value`), and a source reads one table: a "
+        "`range` that ends at row 3 reads this one, and a second source reads from row 5 on"
+    ) in doubts
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (["35", None, "n/a", "35"], "type: int, null_values: [n/a]"),
+        (["3.5", "4", "7.25", "1"], "type: float"),
+        (["7", "8", "", "7"], "type: int, null_values: ['']"),
+        (["1", "2", "3", "4"], None),  # a key
+        (["35", "many", "35", "1"], None),
+        (["007", "007", "1", "1"], None),
+        (["n/a", "n/a", None, "n/a"], None),
+    ],
+)
+def test_numbers_as_texts_in_json_are_told_with_their_keys(
+    tmp_path: Path, values: list[str | None], said: str | None
+) -> None:
+    records = [{"subject": "a", "minutes": value} for value in values]
+    answer = look(tmp_path, json.dumps(records), "tickets.json")
+    node = command.source.node(answer.guess)
+    assert (f"# numbers written as texts: to compute with them, {said}" in node) is (said is not None)
+    assert ("numbers written as texts" in node) is (said is not None)
+    assert columns(answer)["minutes"]["type"] == "string"
 
 
 @pytest.mark.parametrize(

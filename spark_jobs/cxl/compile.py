@@ -10,7 +10,7 @@ from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.checking import programs
 from spark_jobs.cxl.checking.findings import Finding, Stage
 from spark_jobs.cxl.checking.scope import Mode
-from spark_jobs.cxl.syntax import ast, parser
+from spark_jobs.cxl.syntax import ast, names, parser
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Label
 
@@ -85,7 +85,11 @@ def analyse(source: str, scope: Scope) -> Analysis:
     with tree_walk.room():
         parsed = parser.parse_expression(source) if single else parser.parse(source)
         if parsed.problems:
-            problems = [Finding(Stage.PARSE, one.message, one.place, one.help) for one in parsed.problems]
+            columns = _in_need_of_backticks(scope)
+            problems = [
+                Finding(Stage.PARSE, one.message, one.place, _backticks(source, one.place[0], columns) or one.help)
+                for one in parsed.problems
+            ]
             return Analysis(None, parsed.tree, tuple(problems))
         tree = parsed.tree
         if scope.mode is Mode.STATE:
@@ -95,6 +99,23 @@ def analyse(source: str, scope: Scope) -> Analysis:
         found = [*session.findings, *_calls_of_values(tree, source, session.findings)]
     findings = tuple(sorted(found, key=lambda one: (one.text is not None, one.place)))
     return Analysis(None if any(one.is_error for one in findings) else program, parsed.tree, findings)
+
+
+def _in_need_of_backticks(scope: Scope) -> list[str]:
+    """The columns that programs name in backticks, the longest first."""
+    schemas = (scope.row, *scope.inputs.values())
+    known = {column.name for schema in schemas for column in schema.user_columns}
+    return sorted((name for name in known if names.column(name) != name), key=lambda name: (-len(name), name))
+
+
+def _backticks(source: str, position: int, columns: Sequence[str]) -> str | None:
+    """The help where a program does not parse because a column is not in backticks; None where it is not so."""
+    for name in columns:
+        start = source.find(name, max(0, position - len(name) + 1))
+        is_there = 0 <= start <= position
+        if is_there and source[start - 1 : start] not in ("`", '"', "'"):
+            return f"write the name of the column in backticks: {names.column(name)}"
+    return None
 
 
 def _calls_of_values(tree: ast.Program, source: str, known: Sequence[Finding]) -> Iterator[Finding]:

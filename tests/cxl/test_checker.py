@@ -130,6 +130,46 @@ def test_two_values_in_a_row_are_refused(text: str, value: str) -> None:
     assert found.help
 
 
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("emit a = Order ID", "Order ID"),
+        ("emit a = n\nemit b = 2 * Order ID + 1", "Order ID"),
+        ("emit a = Größe + 1", "Größe"),
+        ("emit a = Payer / Empfänger", "Payer / Empfänger"),
+        ("filter Order ID > 3", "Order ID"),
+        ("emit a = Preis €", "Preis €"),
+    ],
+)
+def test_columns_that_need_backticks_are_proposed_in_them(text: str, column: str) -> None:
+    columns = {
+        "n": types.INT,
+        "Order ID": types.INT,
+        "ID": types.INT,
+        "Größe": types.INT,
+        "Payer / Empfänger": types.INT,
+    }
+    scope = Scope(row=schema_of({**columns, "Preis €": types.FLOAT}))
+    found = front.compile_program(Text.whole(text), scope, "t").diagnostics
+    assert found[0].help == f"write the name of the column in backticks: `{column}`"
+    assert not front.compile_program(Text.whole(text.replace(column, f"`{column}`")), scope, "t").diagnostics
+
+
+def test_columns_of_the_inputs_of_a_combine_are_proposed_in_backticks() -> None:
+    inputs = {"o": schema_of({"Order ID": types.INT}), "p": schema_of({"id": types.INT})}
+    found = front.compile_program(
+        Text.whole("o.Order ID == p.id"), Scope(Mode.PREDICATE, inputs=inputs), "t"
+    ).diagnostics
+    assert found[0].help == "write the name of the column in backticks: `Order ID`"
+
+
+@pytest.mark.parametrize("text", ["emit a = n n", 'emit a = "Order ID" n', "emit a = `Order ID` n", "emit a = n ~ 1"])
+def test_other_mistakes_keep_their_help_beside_such_columns(text: str) -> None:
+    scope = Scope(row=schema_of({"n": types.INT, "Order ID": types.INT}))
+    (found, *_) = front.compile_program(Text.whole(text), scope, "t").diagnostics
+    assert "backticks" not in (found.help or "")
+
+
 def test_statements_on_one_line_are_fine() -> None:
     assert warnings("let k = n emit a = k emit c = x filter b") == []
 

@@ -261,7 +261,7 @@ def _another(one: Table) -> Iterator[str]:
     found = table.another(one)
     if found is None:
         return
-    yield f"{another_said(found)}; {_each_alone(one, found)}"
+    yield f"{another_said(found)}: {_each_alone(one, found)}"
 
 
 def another_said(found: table.Another) -> str:

@@ -734,7 +734,7 @@ def test_numbers_as_texts_in_json_are_told_with_their_keys(
     records = [{"subject": "a", "minutes": value} for value in values]
     answer = look(tmp_path, json.dumps(records), "tickets.json")
     node = command.source.node(answer.guess)
-    assert (f"# numbers written as texts: to compute with them, {said}" in node) is (said is not None)
+    assert (f"numbers written as texts: to compute with them, {said}" in node) is (said is not None)
     assert ("numbers written as texts" in node) is (said is not None)
     assert columns(answer)["minutes"]["type"] == "string"
 

@@ -290,6 +290,24 @@ def test_a_record_that_equals_another_replayed_one_names_the_place_where_that_wa
     assert left.detail == "field 'name': not unique: b (the first is in in/orders.csv, row 2)"
 
 
+@pytest.mark.parametrize("more", [(), ("--into", "again"), ("--dry-run",)])
+def test_tables_are_not_added_to_and_the_way_to_mend_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    _run(tmp_path, _ORDERS, {"in/orders.csv": "1;a;02.01.2026;1\n2;b;03.01.2026;x\n"})
+    monkeypatch.setenv("CLINKER_CONNECTION_SHOP", "sqlite:///shop.db")
+    options = "{connection: shop, table: orders, mode: upsert, key: id}"
+    table = _ORDERS.replace("{type: csv, path: out/out.csv}", f"{{type: database, options: {options}}}")
+    (tmp_path / "pipeline.yaml").write_text(table)
+    before = (tmp_path / "out/dead.csv").read_bytes()
+    assert _replay(*more) == 1
+    said = capsys.readouterr().err
+    assert "output 'out' is a table, to which no replay adds: correct the records in the files of their source" in said
+    assert "then `clinker dlq discard` the entries" in said
+    assert (tmp_path / "out/dead.csv").read_bytes() == before
+    assert not (tmp_path / "again").exists()
+
+
 def test_a_file_with_other_columns_is_not_added_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _run(tmp_path, _ORDERS, {"in/orders.csv": "1;a;02.01.2026;1\n2;b;03.01.2026;x\n"})
     _edit(tmp_path / "out/dead.csv", id="2", price="4")

@@ -108,9 +108,10 @@ def replay(
     for name, step in plan.outputs.items():
         if not step.has_path:
             raise Refused(
-                f"output '{name}' is a table, to which no replay adds: correct the records in the files of their source "
-                "(`clinker dlq show` has file and row), and run the pipeline again if its output replaces rows or "
-                "updates them by keys, else on files with these records alone; then `clinker dlq discard` the entries"
+                f"output '{name}' is a table, to which no replay adds: correct the records in the files of their "
+                "source (`clinker dlq show` has file and row), and run the pipeline again if its output replaces rows "
+                "or updates them by keys, else on files with these records alone; "
+                "then `clinker dlq discard` the entries"
             )
     found.leave_out_done(_other_ledgers(plan, found))
     chosen = _chosen(found, wanted)

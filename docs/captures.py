@@ -85,28 +85,29 @@ class Scene:
 SCENES = (
     Scene(
         "A long run",
-        "A terminal shows one line while a run works, and replaces it by the summary. Elsewhere a run that "
-        "takes longer than 15 seconds logs such a line now and then.",
+        "A terminal shows one line while a run works, and replaces the line with the summary. A dumb terminal or a "
+        "pipe gets such a line in the log now and then, if the run takes longer than 15 seconds.",
         ("clinker run pipeline.yaml",),
         is_long=True,
         writes="out",
     ),
     Scene(
         "A run that fails",
-        "Under `fail_fast` the first record that fails ends the run; nothing is published.",
+        "Under `fail_fast` the first record that fails ends the run, and nothing is published.",
         ("clinker run strict.yaml",),
         writes="strict",
     ),
     Scene(
         "Dead letters, mended and replayed",
-        "One of three dead letters is mended here; two remain.",
+        "The first command shows three dead letters. The second mends one of them, and the third replays all; two fail "
+        "again.",
         (
             "clinker dlq show out/rejected.csv --samples 1",
             _MEND,
             "clinker dlq replay pipeline.yaml out/rejected.csv",
         ),
     ),
-    Scene("Tests of a pipeline", "A case that fails names its assertion's line.", ("clinker test",)),
+    Scene("Tests of a pipeline", "A failure names the lines of the case and of its assertion.", ("clinker test",)),
 )
 
 
@@ -254,8 +255,8 @@ def _page(folder: Path, rows: int) -> str:
     prepare(folder, rows)
     parts = [
         "# What a terminal shows\n\n<!-- Written by docs/captures.py with tmux; change that. -->\n",
-        "The commands run in a folder with these files, and with an `orders.csv` of "
-        f"{rows:,} records, three of which fail.\n",
+        "This page shows what commands print on a terminal: a long run, a run that fails, a replay and tests. They run "
+        f"in a folder with these files and an `orders.csv` of {rows:,} records, three of which fail.\n",
         f"```yaml\n# pipeline.yaml\n{_PIPELINE}```\n",
         f"```yaml\n# pipeline.test.yaml\n{_CASES}```\n",
     ]

@@ -251,7 +251,7 @@ def test_the_recipes_are_true(page: Path, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     without_spark.install(monkeypatch)
     for section in re.split(r"^## ", page.read_text("utf-8"), flags=re.MULTILINE):
-        wanted = next((int(code) for code in re.findall(r"exits with (\d)", section)), 0)
+        wanted = next((int(code) for code in re.findall(r"exits\s+with (\d)", section)), 0)
         title = section.partition("\n")[0]
         for language, name, text in FENCE.findall(section):
             if language == "console":

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 #: The page of each topic, with the sections that are shown.
 SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "correlation": ("correlation.md", ("What stays and what leaves",)),
+    "correlation": ("correlation.md", ("Which records leave",)),
     "decimals": ("semantics/values.md", ("Decimals are exact",)),
-    "rules": ("data_rules.md", ("The rules", "What a broken rule does", "Where to put a rule")),
+    "rules": ("data_rules.md", ("The rules", "Broken rules", "Where to put a rule")),
     "stores": ("stores.md", ("URIs", "Credentials and settings")),
     "variables": ("semantics/state.md", ("How variables are declared", "What a reader of a scoped variable sees")),
 }

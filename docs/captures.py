@@ -254,7 +254,7 @@ def _blocks(folder: Path, scene: Scene) -> dict[str, str]:
 def _page(folder: Path, rows: int) -> str:
     prepare(folder, rows)
     parts = [
-        "# What a terminal shows\n\n<!-- Written by docs/captures.py with tmux; change that. -->\n",
+        "# Terminal output\n\n<!-- Written by docs/captures.py with tmux; change that. -->\n",
         "This page shows what commands print on a terminal: a long run, a run that fails, a replay and tests. They run "
         f"in a folder with these files and an `orders.csv` of {rows:,} records, three of which fail.\n",
         f"```yaml\n# pipeline.yaml\n{_PIPELINE}```\n",

@@ -109,9 +109,8 @@ def replay(
         if not step.has_path:
             raise Refused(
                 f"output '{name}' is a table, to which no replay adds: correct the records in the files of their "
-                "source (`clinker dlq show` has file and row), and run the pipeline again if its output replaces rows "
-                "or updates them by keys, else on files with these records alone; "
-                "then `clinker dlq discard` the entries"
+                "source (`clinker dlq show` has file and row), `clinker dlq discard` the entries, and run the pipeline "
+                "again if its output replaces rows or updates them by keys, else on files with these records alone"
             )
     found.leave_out_done(_other_ledgers(plan, found))
     chosen = _chosen(found, wanted)
@@ -322,6 +321,12 @@ def _outputs_of(plan: plans.Plan, name: str) -> set[str]:
 
 def _refuse_to_append(plan: plans.Plan, rounds: Sequence[_Round]) -> None:
     for name in sorted({name for each in rounds for name in each.outputs}):
+        if by := _meets_all(plan, plan.outputs[name]):
+            raise Refused(
+                f"output '{name}' depends on all records, by {by}: correct the records in the files of their source, "
+                "or the pipeline, and run all of it again with --force, which replaces outputs and dead letters; "
+                "--into FOLDER computes the output of the replayed records alone"
+            )
         reason = _why_not(plan, plan.outputs[name])
         if reason:
             raise Refused(f"output '{name}' {reason}: use --into FOLDER for files of the replayed records alone")
@@ -342,15 +347,23 @@ def _why_not(plan: plans.Plan, step: OutputStep) -> str:
     ):
         if wrong:
             return reason
-    for name in _upstream(plan, step.name):
-        planned = plan.by_name[name]
-        one = planned.step
-        meets = one is not None and any(isinstance(phase, ShufflePhase) for phase in one.phases(2))
-        if meets and planned.name == step.name:
-            return "has a rule on all its records (`unique`), and those that it has already are not read again"
-        if meets and planned.kind != "combine":
-            return f"depends on all records, by {planned.kind} '{name}'"
+    if _meets_records(plan.by_name[step.name]):
+        return "has a rule on all its records (`unique`), and those that it has already are not read again"
     return ""
+
+
+def _meets_all(plan: plans.Plan, step: OutputStep) -> str:
+    """The node upstream of an output whose result depends on all records; empty if there is none."""
+    for name in sorted(_upstream(plan, step.name) - {step.name}):
+        planned = plan.by_name[name]
+        if planned.kind != "combine" and _meets_records(planned):
+            return f"{planned.kind} '{name}'"
+    return ""
+
+
+def _meets_records(planned: plans.PlannedNode) -> bool:
+    """Whether a node shuffles records, because it compares them with others."""
+    return planned.step is not None and any(isinstance(phase, ShufflePhase) for phase in planned.step.phases(2))
 
 
 # ---- the run

@@ -270,9 +270,17 @@ def test_totals_are_not_added_to(tmp_path: Path, capsys: pytest.CaptureFixture[s
         'transform, name: priced, input: orders, config: {cxl: "emit twice = price * 2.0"}',
         'aggregate, name: priced, input: orders, config: {group_by: [name], cxl: "emit total = sum(price)"}',
     )
+    text = text.replace("path: out/out.csv", "path: out/out.csv, sort_order: [name]")
     _run(tmp_path, text, {"in/orders.csv": "1;a;02.01.2026;1\n2;a;03.01.2026;x\n"})
     assert _replay() == 1
-    assert "output 'out' depends on all records, by aggregate 'priced': use --into" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "output 'out' depends on all records, by aggregate 'priced': correct the records in the files" in said
+    assert "run all of it again with --force, which replaces outputs and dead letters" in said
+
+    (tmp_path / "in/orders.csv").write_text("1;a;02.01.2026;1\n2;a;03.01.2026;4\n")
+    assert pipelines.run(tmp_path, force=True).result.exit_code == 0
+    assert (tmp_path / "out/out.csv").read_text() == "name,total\na,5\n"
+    assert not (tmp_path / "out/dead.csv").exists()
 
 
 def test_a_record_that_equals_another_replayed_one_names_the_place_where_that_was_read(
@@ -303,7 +311,7 @@ def test_tables_are_not_added_to_and_the_way_to_mend_is_told(
     assert _replay(*more) == 1
     said = capsys.readouterr().err
     assert "output 'out' is a table, to which no replay adds: correct the records in the files of their source" in said
-    assert "then `clinker dlq discard` the entries" in said
+    assert "`clinker dlq discard` the entries, and run the pipeline again" in said
     assert (tmp_path / "out/dead.csv").read_bytes() == before
     assert not (tmp_path / "again").exists()
 

@@ -11,6 +11,7 @@ from spark_jobs.cli.guess import charset, dialect, table, values
 from spark_jobs.cli.guess.source import Guess
 from spark_jobs.cxl.syntax import names as syntax_names
 from spark_jobs.formats.csv import repairing, rewriting
+from spark_jobs.formats.csv.options import MOST_FOOTER, MOST_SKIPPED
 from spark_jobs.formats.csv.quotes import Dialect
 
 if TYPE_CHECKING:
@@ -273,12 +274,13 @@ def another_said(found: table.Another) -> str:
 
 
 def _each_alone(one: Table, found: table.Another) -> str:
-    """The options of two sources that read a table each; without numbers where lines were not counted."""
-    if not one.lines or one.is_header_skipped:
-        return "use two sources: `skip_footer` ends this one above it, and `skip_rows` begins the other at it"
+    """The options of two sources that read a table each, where lines were counted and options take so many."""
+    footer, skipped = one.lines - found.above.after, found.header.first
+    if not one.lines or footer > MOST_FOOTER or skipped > MOST_SKIPPED:
+        return "cut the file above it, and read each part with a source of its own"
     return (
-        f"`skip_footer: {one.lines - found.above.after}` ends this one above it, and a second source with "
-        f"`skip_rows: {found.header.first}` begins at it; for the types, guess each table from a file of its own"
+        f"`skip_footer: {footer}` ends this one above it, and a second source with `skip_rows: {skipped}` begins at "
+        "it; for the types, guess each table from a file of its own"
     )
 
 

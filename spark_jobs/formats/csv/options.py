@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.types import Type
 
 
+#: The most lines that sources leave out before and after their records.
+MOST_SKIPPED, MOST_FOOTER = 1_000_000, 10_000
+
+
 class Ragged(StrEnum):
     """The policy for records with fewer or more fields than their file."""
 
@@ -130,8 +134,8 @@ class CsvRead(SpelledOptions):
     header_rows: Annotated[int, Between(1, 100)] = 1
     skip_repeated_header: bool = False
     columns: Listed = ()
-    skip_rows: Annotated[int, Between(0, 1_000_000)] = 0
-    skip_footer: Annotated[int, Between(0, 10_000)] = 0
+    skip_rows: Annotated[int, Between(0, MOST_SKIPPED)] = 0
+    skip_footer: Annotated[int, Between(0, MOST_FOOTER)] = 0
     duplicate_columns: Duplicates = Duplicates.ERROR
     ragged: Ragged = Ragged.ERROR
     quotes: Quoting = Quoting.LENIENT

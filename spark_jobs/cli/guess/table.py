@@ -160,7 +160,8 @@ def of_rows(found: list[Row], signs: Signs, text: str = "", *, is_end: bool = Tr
     last = _after_table(found, first, width) if is_end else len(found)
     lines = len(starts) if starts and is_end else found[-1].after  # blank lines at the end count, too
     inside = found[first:last]
-    header_rows = _header_rows(inside)
+    below = _another_below(inside[0].cells, width, inside[1:])
+    header_rows = _header_rows(inside if below is None else inside[: 1 + below[1]])
     header = inside[:header_rows]
     table = Table(
         signs=signs,
@@ -391,26 +392,29 @@ class Another:
 
 def another(one: Table) -> Another | None:
     """Find the first header of another table: after a blank line, a title or an empty record; None if there is none."""
-    body = one.body
-    if one.names is None or one.width < 2:
-        return None
-    for place in range(1, len(body) - 2):
+    below = _another_below(one.names, one.width, one.body) if one.names is not None else None
+    return None if below is None else Another(one.body[below[0]], below[0] + 1, one.body[below[1] - 1])
+
+
+def _another_below(names: Sequence[str], width: int, body: Sequence[Row]) -> tuple[int, int] | None:
+    """The place of another table's header among records, and how many records stand above the gap before it."""
+    for place in range(1, len(body) - 2) if width > 1 else ():
         row, before = body[place], body[place - 1]
-        if row.first == before.after and not _is_between(before, one.width):
+        if row.first == before.after and not _is_between(before, width):
             continue
         end = place
-        while end and _is_between(body[end - 1], one.width):
+        while end and _is_between(body[end - 1], width):
             end -= 1
         below = _until_gap(body[place + 1 : place + 1 + _NEAR_RECORDS], row.after)
         above = body[max(0, end - _NEAR_RECORDS) : end]
-        if above and len(below) > 1 and _is_other_header(row, one.names, above, below):
-            return Another(row, place + 1, body[end - 1])
+        if above and len(below) > 1 and _is_other_header(row, names, above, below):
+            return place, end
     return None
 
 
 def _is_between(row: Row, width: int) -> bool:
-    """Whether a record may stand between two tables: it is empty, or a title."""
-    return row.filled <= (1 if width > 2 else 0)
+    """Whether a record may stand between two tables: it is empty, or a title in its first cell."""
+    return not any(row.cells[1:] if width > 2 else row.cells)
 
 
 def _until_gap(rows: Sequence[Row], after: int) -> Sequence[Row]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from docs import generate_formats, generate_topics
 from docs.generate_cxl import cxl
-from docs.generate_nodes import nodes
+from docs.generate_nodes import in_table, nodes
 from spark_jobs.cli import clinker
 from spark_jobs.cli.cxl import command as cxl_command
 from spark_jobs.diagnostics import codes as codes_module
@@ -53,8 +53,7 @@ def _argument(action: argparse.Action) -> str:
     value = f"`[{shown}]`" if shown and action.nargs == "?" else f"`{shown}`" if shown else ""
     if action.nargs == "+":
         value += " …"
-    text = (action.help or "").replace("|", "\\|")
-    return f"| {' '.join(filter(None, (names, value)))} | {text} |"
+    return f"| {in_table(' '.join(filter(None, (names, value))))} | {in_table(action.help or '')} |"
 
 
 def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[str]:

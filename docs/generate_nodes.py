@@ -166,6 +166,11 @@ def _default(key: str, found: Mapping[str, Any], required: list[str]) -> str:
     return f"`{value if isinstance(value, str) else json.dumps(value)}`"
 
 
+def in_table(text: str) -> str:
+    """A text as the cell of a table: Markdown ends a cell at a bar, in code too."""
+    return re.sub(r"(?<!\\)\|", r"\\|", text)
+
+
 def _title(name: str) -> str:
     """The heading of a model's table: `DeadLetterConfig` is `dead letter`."""
     return " ".join(re.findall(r"[A-Z][a-z0-9]*", name.removesuffix("Config"))).lower()
@@ -178,7 +183,8 @@ def table(name: str, hidden: frozenset[str] = frozenset()) -> str:
     for key, inner in found["properties"].items():
         if key not in hidden:
             default = _default(key, inner, found.get("required", []))
-            rows.append(f"| `{key}` | {_value(inner)} | {default} | {meanings()[name][key]} |")
+            cells = (f"`{key}`", _value(inner), default, meanings()[name][key])
+            rows.append(f"| {' | '.join(map(in_table, cells))} |")
     return "\n".join(rows)
 
 

@@ -160,6 +160,25 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in titles}
 
 
+def uneven_rows(text: str) -> list[str]:
+    """The rows that have more or fewer cells than the head of their table: a bar ends a cell, in code too."""
+    outside = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    tables = [table.splitlines() for table in re.findall(r"(?:^\|.*\n?)+", outside, re.MULTILINE)]
+    bars = re.compile(r"(?<!\\)\|")
+    return [row for rows in tables for row in rows if len(bars.findall(row)) != len(bars.findall(rows[0]))]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "docs/reference/formats").glob("*.md"))], ids=shown)
+def test_rows_of_tables_have_as_many_cells_as_their_heads(page: Path) -> None:
+    assert uneven_rows(page.read_text(encoding="utf-8")) == []
+
+
+def test_a_bar_that_splits_a_cell_is_found() -> None:
+    head = "| sign | key |\n|---|---|\n"
+    assert uneven_rows(head + "| `\\|\\|` | `delimiter` |\n") == []
+    assert uneven_rows(head + "| `||` | `delimiter` |\n") == ["| `||` | `delimiter` |"]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=shown)
 def test_links_lead_somewhere(page: Path) -> None:
     broken = []

@@ -57,7 +57,8 @@ class Tuning:
         head_batch_bytes: the bytes of these.
         head_pack: beginnings of objects that a task fetches.
         json_portion_bytes: bytes of a JSON file whose records are read at once.
-        json_quick_lines: up to so many lines of JSON are read one by one rather than in columns.
+        json_quick_lines: a part of a refused portion of JSON is read one by one if it has up to so many lines. A whole
+            portion is always tried in columns first.
         json_names_bytes: up to so many bytes of JSON are searched for undeclared names line by line.
         json_uniform_objects: so many JSON objects for each member are read as arrays of bytes, if they are written
             alike; with fewer, Arrow's reader is as fast.

@@ -54,12 +54,11 @@ class Flow:
         ordered_by: the declared order of the records, as far as it still holds.
         can_name_undeclared: whether combines and `group_by` may name undeclared columns: all sources upstream say
             `on_unmapped: auto_widen`.
-            files_of: the source whose files the records belong to; None downstream of a merge or an aggregate.
-            grouped_by: the aggregate that made these rows, or some of them: such rows belong to no document.
-            on_unmapped: the sources' treatment of undeclared columns; downstream of a combine, the driver's.
+        files_of: the source whose files the records belong to; None downstream of a merge or an aggregate.
+        grouped_by: the aggregate that made these rows, or some of them: such rows belong to no document.
+        on_unmapped: the sources' treatment of undeclared columns; downstream of a combine, the driver's.
 
-        Sources make flows. All other nodes derive theirs by one of the methods below, which define how each field
-        changes.
+    Sources make flows. All other nodes derive theirs by one of the methods below, which define how each field changes.
     """
 
     schema: Schema

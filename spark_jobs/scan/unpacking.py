@@ -142,6 +142,7 @@ def whole(data: bytes, compression: Compression) -> bytes:
 
 
 def _opened(packed: Any, compression: Compression) -> Any:
+    """A stream of the unpacked bytes: by a decompressor of Python if `_MEMBERS` has one, else by Arrow."""
     if compression in _MEMBERS:
         return _Members(packed, _MEMBERS[compression])
     import pyarrow as pa

@@ -25,7 +25,6 @@ if a failure occurs, more passes follow. Each pass has a `Goal`:
   `dependency_order.py` chooses the failures that count at once, `rejections.py` and `suppressed_rows.py` store their
   effects, `group_sizes.py` finds groups that are too large.
 - `entries.py`: selects the dead letters that count among all passes. `reuse.py`: finds tasks that need not run again.
-- `entries.py`: which dead letters of all passes count. `reuse.py`: which tasks need not be run again.
 
 `plan/physical/correlation.py` derives keys and dependencies from the plan, as values of
 `nodes/correlation.py`.

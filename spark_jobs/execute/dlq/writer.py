@@ -33,6 +33,23 @@ if TYPE_CHECKING:
 
 #: The source number of an entry without any record: the row of a global aggregate.
 NO_SOURCE = -1
+#: The first columns of a dead-letter file, before the columns of the record; the values are in `DlqWriter._rows`.
+COLUMNS = (
+    "_cxl_dlq_id",
+    "_cxl_dlq_timestamp",
+    "_cxl_dlq_source_file",
+    "_cxl_dlq_source_name",
+    "_cxl_dlq_source_row",
+    "_cxl_dlq_triggering_field",
+    "_cxl_dlq_triggering_value",
+    "_cxl_dlq_error_category",
+    "_cxl_dlq_error_detail",
+    "_cxl_dlq_stage",
+    "_cxl_dlq_route",
+    "_cxl_dlq_trigger",
+)
+#: The columns that `include_reason: false` leaves out.
+REASON_COLUMNS = frozenset({"_cxl_dlq_error_category", "_cxl_dlq_error_detail"})
 
 
 @dataclass(frozen=True)
@@ -133,10 +150,7 @@ class DlqWriter:
         return CsvWriter(columns, CsvWrite(), include_header=False)
 
     def _names(self, file: DlqFile) -> list[str]:
-        names = ["id", "timestamp", "source_file", "source_name", "source_row", "triggering_field", "triggering_value"]
-        if self.errors.include_reason:
-            names += ["error_category", "error_detail"]
-        names = [f"_cxl_dlq_{name}" for name in [*names, "stage", "route", "trigger"]]
+        names = [name for name in COLUMNS if self.errors.include_reason or name not in REASON_COLUMNS]
         keys = (CORRELATION.of(name) for name in file.key)
         return [*names, *file.columns, *keys] if self.errors.include_source_row else names
 

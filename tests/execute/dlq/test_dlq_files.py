@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import random
+import re
 import time
 import uuid
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from spark_jobs.execute import identity
 from spark_jobs.execute.dlq import buffer, merge
 from spark_jobs.tuning import Tuning
 from tests.execute import pipelines
+from tests.pages import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -167,6 +169,26 @@ def run(folder: Path, errors: str, *options: str, rows: str = ROWS) -> int:
 def dead(folder: Path) -> list[list[str]]:
     with (folder / "out" / "dlq.csv").open() as file:
         return [row[2:] for row in csv.reader(file)]
+
+
+@pytest.mark.parametrize(
+    ("setting", "missing", "of_record"),
+    [
+        ("", set(), ["n", "v"]),
+        (", include_reason: false", {"_cxl_dlq_error_category", "_cxl_dlq_error_detail"}, ["n", "v"]),
+        (", include_source_row: false", set(), []),
+    ],
+)
+def test_the_columns_are_those_of_the_documentation(
+    here: Path, setting: str, missing: set[str], of_record: list[str]
+) -> None:
+    page = (ROOT / "docs/dead_letters.md").read_text(encoding="utf-8")
+    documented = re.findall(r"^\| `(_cxl_dlq_\w+)` \|", page, re.MULTILINE)
+    assert len(documented) == 12
+    assert run(here, f"{{strategy: continue, dlq: {{path: out/dlq.csv{setting}}}}}") == 2
+    with (here / "out" / "dlq.csv").open() as file:
+        header = next(csv.reader(file))
+    assert header == [name for name in documented if name not in missing] + of_record
 
 
 @pytest.mark.parametrize("size", ["40", "100"])

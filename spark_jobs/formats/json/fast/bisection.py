@@ -67,7 +67,7 @@ class Bisection:
 
     Args:
         quick: reads many lines at once.
-        few: so many lines are not worth an attempt.
+        few: a part of a portion is not worth an attempt if it has up to so many lines. A whole portion always is.
     """
 
     def __init__(self, quick: QuickReader, few: int) -> None:

@@ -555,7 +555,7 @@ def test_cases_of_examples_hold(path: Path) -> None:
     found = Diagnostics()
     results = [command.run(case) for case in reading.read(path, found)]
     assert results
-    assert [line for result in results if result.differences for line in command.told(result)] == []
+    assert [line for result in results if result.differences for line in command.failure_lines(result)] == []
     assert not found.has_errors
 
 

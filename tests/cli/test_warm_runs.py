@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="warm") as runtime:
         monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
         monkeypatch.setattr(drivers, "_PASSING", drivers._PASSING | {"PYTEST_CURRENT_TEST"})
-        shutil.copytree(ROOT / "examples" / "orders", tmp_path / "orders")
+        shutil.copytree(ROOT / "examples" / "orders", tmp_path / "orders", ignore=shutil.ignore_patterns("output"))
         monkeypatch.chdir(tmp_path / "orders")
         yield tmp_path / "orders"
         ended = [state.pid for driver, state in drivers.alive() if client.stop(driver)]

@@ -262,11 +262,11 @@ def test_lists_of_several_pages_are_whole(hdfs: HdfsBucket, monkeypatch: pytest.
         answer = ask(self, method, operation, *arguments)
         if operation != "LISTSTATUS_BATCH":
             return answer
-        told = answer.told
-        entries = told["DirectoryListing"]["partialListing"]["FileStatuses"]["FileStatus"]
-        told["DirectoryListing"]["remainingEntries"] = max(0, len(entries) - 2)
-        told["DirectoryListing"]["partialListing"]["FileStatuses"]["FileStatus"] = entries[:2]
-        return webhdfs.Answer(200, answer.date, json.dumps(told).encode())
+        body = answer.body
+        entries = body["DirectoryListing"]["partialListing"]["FileStatuses"]["FileStatus"]
+        body["DirectoryListing"]["remainingEntries"] = max(0, len(entries) - 2)
+        body["DirectoryListing"]["partialListing"]["FileStatuses"]["FileStatus"] = entries[:2]
+        return webhdfs.Answer(200, answer.date, json.dumps(body).encode())
 
     def without(self: webhdfs.WebHdfs, method: str, operation: str, *arguments: Any) -> webhdfs.Answer:
         return ask(self, method, "NO_SUCH_OP" if operation == "LISTSTATUS_BATCH" else operation, *arguments)

@@ -15,7 +15,7 @@ CLAIMS = Path(__file__).parents[3] / "examples" / "claims"
 
 def test_the_example_writes_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
-    shutil.copytree(CLAIMS, tmp_path / "claims")
+    shutil.copytree(CLAIMS, tmp_path / "claims", ignore=shutil.ignore_patterns("output"))
     result = pipelines.run(tmp_path / "claims").result
     assert (result.exit_code, result.error) == (0, None)
     written = {path.name: path.read_text() for path in (tmp_path / "claims" / "output").iterdir()}
@@ -24,7 +24,7 @@ def test_the_example_writes_what_it_says(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_claim_that_is_missing_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
-    shutil.copytree(CLAIMS, tmp_path / "claims")
+    shutil.copytree(CLAIMS, tmp_path / "claims", ignore=shutil.ignore_patterns("output"))
     file = tmp_path / "claims" / "input" / "claims.x12"
     file.write_text(file.read_text().replace("CLM*A-100*450.5***11:B:1~\n", ""))
     result = pipelines.run(tmp_path / "claims").result
@@ -37,7 +37,7 @@ def test_a_claim_that_is_missing_ends_the_run(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("order", ["", "\n      sort_order: [msg_ref]"], ids=["as they come", "sorted"])
 def test_the_answer_can_be_compressed(order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
-    shutil.copytree(CLAIMS, tmp_path / "claims")
+    shutil.copytree(CLAIMS, tmp_path / "claims", ignore=shutil.ignore_patterns("output"))
     file = tmp_path / "claims" / "pipeline.yaml"
     file.write_text(file.read_text().replace("path: output/answer.edi", "path: output/answer.edi.gz" + order))
     assert pipelines.run(tmp_path / "claims").result.error is None

@@ -1,4 +1,4 @@
-"""What people wait for while they write pipelines, beside the start of PySpark in the same run.
+"""Measures the commands of a pipeline's author beside the start of PySpark in the same run.
 
     python benchmarks/workbench.py --runs 5 --page docs/performance.md
 

@@ -151,27 +151,43 @@ def test_rows_that_somebody_removes_while_they_wait_are_missed(
     assert warehouse.staged == []
 
 
-@pytest.mark.parametrize("files", ["", FILES])
-def test_a_value_that_comes_before_the_verdict_ends_the_run(
-    files: str, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    warehouse.database.run("CREATE TABLE t (id int PRIMARY KEY)")
-    real = databases.load
+def _insert_before_loads(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, *values: int) -> None:
+    """Have somebody else insert a value before each attempt of a run loads its rows."""
+    real, waiting = databases.load, list(values)
 
     def meeting(*given: Any) -> Any:
-        warehouse.database.run("INSERT INTO t VALUES (2)")
+        if waiting:
+            warehouse.database.run(f"INSERT INTO t VALUES ({waiting.pop(0)})")
         return real(*given)
 
     monkeypatch.setattr(databases, "load", meeting)
+
+
+@pytest.mark.parametrize("files", ["", FILES])
+def test_a_value_that_comes_before_the_verdict_is_found_when_the_run_begins_again(
+    files: str, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.database.run("CREATE TABLE t (id int PRIMARY KEY)")
+    _insert_before_loads(warehouse, monkeypatch, 2)
+    warehouse.write([{"id": 1}, {"id": 2}], "id: int", code=2, files=files)
+    assert warehouse.database.run("SELECT id FROM t ORDER BY id") == [(1,), (2,)]
+    (letter,) = warehouse.letters
+    assert "the table has a row with this value already" in letter
+    assert warehouse.staged == []
+
+
+@pytest.mark.parametrize("files", ["", FILES])
+def test_values_that_come_before_each_verdict_end_the_run(
+    files: str, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.database.run("CREATE TABLE t (id int PRIMARY KEY)")
+    _insert_before_loads(warehouse, monkeypatch, 2, 1)
     warehouse.write([{"id": 1}, {"id": 2}], "id: int", code=4, files=files)
     assert warehouse.error.code == "E911"
     assert "or another" in warehouse.error.message
-    assert warehouse.database.run("SELECT id FROM t") == [(2,)]
+    assert warehouse.database.run("SELECT id FROM t ORDER BY id") == [(1,), (2,)]
     assert not (warehouse.folder / "out/rows.csv").exists()
     assert warehouse.staged == []
-    monkeypatch.setattr(databases, "load", real)
-    warehouse.write([{"id": 1}, {"id": 2}], "id: int", code=2, files=files)
-    assert warehouse.database.run("SELECT id FROM t ORDER BY id") == [(1,), (2,)]
 
 
 def test_a_table_that_is_changed_before_the_verdict_ends_the_run(

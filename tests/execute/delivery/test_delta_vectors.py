@@ -156,13 +156,13 @@ def test_new_columns_come_with_merged_records(lake: Lake) -> None:
 
 def test_another_writer_of_the_same_version_is_seen(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     made(lake.path)
-    real = delta_commit.SourceContext.add_version
+    real = delta_commit.Place.add_version
 
     def slower(self: Any, number: int, data: bytes, token: str) -> bool:
         (lake.path / f"_delta_log/{number:020}.json").write_text('{"commitInfo": {"timestamp": 1}}\n')
         return real(self, number, data, token)
 
-    monkeypatch.setattr(delta_commit.SourceContext, "add_version", slower)
+    monkeypatch.setattr(delta_commit.Place, "add_version", slower)
     result = lake.write(row(1, v="new"), options="mode: merge, key: id")
     assert (result.error.code, result.exit_code) == ("E912", 4)
     assert "somebody else was faster" in result.error.message
@@ -173,7 +173,7 @@ def test_another_writer_of_the_same_version_is_seen(lake: Lake, monkeypatch: pyt
 def test_a_death_after_the_decision_is_completed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The note beside the log has the vectors of the files that go."""
     made(lake.path)
-    commits = (delta_commit.TableCommit, "is_completed"), (delta_commit.SourceContext, "add_version")
+    commits = (delta_commit.TableCommit, "is_completed"), (delta_commit.Place, "add_version")
     with death_after_decision(monkeypatch, *commits):
         lake.write(row(1, v="new"), options="mode: merge, key: id", nodes=BESIDE)
     assert seen(DeltaTable(lake.path)) == OLD
@@ -193,7 +193,7 @@ def test_a_table_in_a_store_is_merged_into(lake: Lake, lake_bucket: AnyBucket, m
 
     done(lake.write(row(1, v="new"), row(3, v="new"), row(5, v="again"), **chosen))
     assert seen(there()) == {**OLD, 1: "new", 3: "new", 5: "again"}
-    real = delta_commit.SourceContext.add_version
+    real = delta_commit.Place.add_version
 
     def slower(self: Any, number: int, data: bytes, token: str) -> bool:
         lake_bucket.put(f"lake/sales/_delta_log/{number:020}.json", '{"commitInfo": {"timestamp": 1}}\n')
@@ -201,7 +201,7 @@ def test_a_table_in_a_store_is_merged_into(lake: Lake, lake_bucket: AnyBucket, m
 
     made(lake.folder / "other")
     delta_tables.copy(lake.folder / "other", lake_bucket, "lake/sales/other")
-    monkeypatch.setattr(delta_commit.SourceContext, "add_version", slower)
+    monkeypatch.setattr(delta_commit.Place, "add_version", slower)
     lake_bucket.delete("lake/sales/_delta_log/00000000000000000001.json")
     result = lake.write(row(1, v="newer"), **chosen)
     assert "somebody else was faster" in result.error.message
@@ -209,7 +209,7 @@ def test_a_table_in_a_store_is_merged_into(lake: Lake, lake_bucket: AnyBucket, m
 
 
 def test_a_death_before_a_version_has_its_name_leaves_nothing(tmp_path: Path) -> None:
-    place = delta_commit.SourceContext(str(tmp_path), "t", StoreSettings())
+    place = delta_commit.Place(str(tmp_path), "t", StoreSettings())
     (tmp_path / "_delta_log").mkdir()
     child = os.fork()
     if not child:
@@ -233,7 +233,7 @@ def test_a_version_is_written_once_whatever_the_file_system_has(
 
     if not has_unnamed:
         monkeypatch.setattr(os, "open", without)
-    place = delta_commit.SourceContext(str(tmp_path), "t", StoreSettings())
+    place = delta_commit.Place(str(tmp_path), "t", StoreSettings())
     (tmp_path / "_delta_log").mkdir()
     assert place.add_version(1, b"first", "a")
     assert not place.add_version(1, b"second", "b")

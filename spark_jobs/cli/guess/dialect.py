@@ -116,10 +116,9 @@ def _with_marked_blanks(text: str, delimiter: str, quote: str) -> str:
 
     Python's reader does not say which fields had quotes.
     """
-    inside = rf"(?:[^{re.escape(quote)}]|{re.escape(quote * 2)})*"
-    field = re.compile(
-        rf"((?:^|[\r\n]|{re.escape(delimiter)})[ \t]*{re.escape(quote)})({inside})(?={re.escape(quote)})"
-    )
+    sign, between = re.escape(quote), re.escape(delimiter)
+    inside = rf"[^{sign}]*+(?:{sign}{sign}[^{sign}]*+)*+"  # needs no memory for backtracking
+    field = re.compile(rf"((?:^|[\r\n]|{between})[ \t]*{sign})({inside})(?={sign})")
 
     def marked(found: re.Match[str]) -> str:
         content = found[2]

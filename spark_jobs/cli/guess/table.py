@@ -255,7 +255,7 @@ def _first_of_narrow_table(found: Sequence[Row], least: int, first: int) -> int:
 def _belongs(row: Row, width: int) -> bool:
     """Whether a record may be one of a table, by how many of its cells are filled."""
     least = 1 if width == 2 and len(row.cells) == 2 else max(2, (width + 1) // 2)
-    return row.filled >= least and len(row.cells) >= least
+    return row.filled >= least and len(row.cells) > width // 2
 
 
 def _is_narrower(found: Sequence[Row], number: int, width: int) -> bool:

@@ -188,6 +188,13 @@ def test_of_several_tables_below_one_another_the_first_keeps_its_records(
         ("a,b\nr1,1,2\nr2,3,4\n", {"has_header": False, "skip_rows": 1}, ["row", "a", "b"]),
         ("name\nAda\nBob Smith\n", {}, ["name"]),
         ("geo,2021 ,2022 \nDE,5.5 ,6.5 \nFR,4.5 ,5.0 \n", {"trim": True}, ["geo", "2021", "2022"]),
+        # Keys with values stand before the table, as in statements of banks.
+        (
+            "Konto;DE00 1234\nZeitraum;01.01.2026 - 31.03.2026\n\nTag;Art;Zweck;Betrag\n"
+            "02.01.2026;Miete;Nord;-1.250,00\n03.01.2026;Gehalt;Januar;3.100,55\n05.02.2026;Essen;Markt;-8,90\n",
+            {"delimiter": ";", "skip_rows": 3},
+            ["Tag", "Art", "Zweck", "Betrag"],
+        ),
         # The names stand in the last comment before the records.
         (
             "# made by a logger\n# time temp load\n1 2.5 3\n2 3.5 4\n3 4.5 5\n4 5.5 6\n",

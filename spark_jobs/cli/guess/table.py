@@ -235,6 +235,7 @@ def _first_of_table(found: Sequence[Row], width: int, signs: Signs) -> int:
         if (
             number >= least
             and _belongs(row, width)
+            and not _stands_apart(found, number, width)
             and (len(row.cells) <= width + 1 or not _is_narrower(found, number, width))
             and (number + 1 == len(found) or _is_followed(found, number, width))
         ):
@@ -250,6 +251,16 @@ def _first_of_narrow_table(found: Sequence[Row], least: int, first: int) -> int:
     tabular = [number for number, row in enumerate(found) if number >= least and row.filled > 2]
     before = [number for number in tabular if number < first]
     return before[0] if 2 * len(before) > len(tabular) else first
+
+
+def _stands_apart(found: Sequence[Row], number: int, width: int) -> bool:
+    """Whether a blank line separates a record, and other narrow ones after it, from the records of the table."""
+    for row, following in itertools.pairwise(found[number:]):
+        if len(row.cells) >= width:
+            return False
+        if following.first != row.after:
+            return len(following.cells) >= width
+    return False
 
 
 def _belongs(row: Row, width: int) -> bool:

@@ -195,6 +195,12 @@ def test_of_several_tables_below_one_another_the_first_keeps_its_records(
             {"delimiter": ";", "skip_rows": 3},
             ["Tag", "Art", "Zweck", "Betrag"],
         ),
+        (
+            "Konto;DE00 1234\nZeitraum;Jan\n\nTag;Art;Betrag\n02.01.2026;Miete;-1.250,00\n03.01.2026;Lohn;3.100,55\n"
+            "05.02.2026;Essen;-8,90\n",
+            {"delimiter": ";", "skip_rows": 3},
+            ["Tag", "Art", "Betrag"],
+        ),
         # The names stand in the last comment before the records.
         (
             "# made by a logger\n# time temp load\n1 2.5 3\n2 3.5 4\n3 4.5 5\n4 5.5 6\n",
